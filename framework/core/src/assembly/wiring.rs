@@ -1,0 +1,119 @@
+//! The wiring of one group while it is built.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{Assembly, MediaSource, Serve, Subscription};
+use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
+use crate::kind::{BuildError, FrameRequest, Frames, StreamSpec, Targets, Wiring};
+use crate::payload::{Payload, Recipe};
+use crate::plan::Plan;
+use crate::rng::{RngStream, Seed};
+use crate::subject::{Pattern, Plane, instance, subject};
+
+pub(super) struct GroupWiring<'a> {
+    assembly: &'a mut Assembly,
+    plan: &'a Plan,
+    node: usize,
+    row: usize,
+    number: usize,
+    media: &'a mut dyn MediaSource,
+    group: String,
+    streams: Option<StreamSpec>,
+    serve: Option<Serve>,
+    metrics: Vec<&'static str>,
+}
+
+impl<'a> GroupWiring<'a> {
+    pub(super) fn new(
+        assembly: &'a mut Assembly,
+        plan: &'a Plan,
+        node: usize,
+        row: usize,
+        number: usize,
+        media: &'a mut dyn MediaSource,
+    ) -> Self {
+        let at = &plan.nodes[node];
+        let group = format!("{}/{}", at.template, at.groups[row].actor);
+        GroupWiring { assembly, plan, node, row, number, media, group, streams: None, serve: None, metrics: Vec::new() }
+    }
+
+    pub(super) fn finish(self) -> (Option<StreamSpec>, Option<Serve>, Vec<&'static str>) {
+        (self.streams, self.serve, self.metrics)
+    }
+}
+
+impl Wiring for GroupWiring<'_> {
+    fn subject(&mut self, name: &str) -> Result<SubjectId, BuildError> {
+        let pattern = Pattern::new(name).map_err(|why| BuildError::group(format!("subject `{name}`: {why}")))?;
+        if !pattern.is_literal() {
+            return Err(BuildError::group(format!("subject `{name}`: a wildcard cannot be published to")));
+        }
+        Ok(self.assembly.subjects.intern(name))
+    }
+
+    fn own(&mut self, plane: Plane, verb: &str) -> SubjectId {
+        let at = &self.plan.nodes[self.node];
+        let group = &at.groups[self.row];
+        let mut first = None;
+        for i in 0..group.count {
+            let name = subject(&self.plan.info.run, plane, &at.name, &instance(&group.actor, i, group.count), verb);
+            let id = self.assembly.subjects.intern(&name);
+            let base = *first.get_or_insert(id);
+            assert_eq!(id, base.member(i), "a family's subjects are named by its own group first");
+        }
+        first.unwrap_or_default()
+    }
+
+    fn subscribe(&mut self, pattern: &str) -> Result<(), BuildError> {
+        let pattern = Pattern::new(pattern).map_err(|why| BuildError::group(format!("pattern `{pattern}`: {why}")))?;
+        self.assembly.subscriptions.push(Subscription { pattern, group: self.number });
+        Ok(())
+    }
+
+    fn target(&mut self, to: &str) -> Result<Targets, BuildError> {
+        self.assembly
+            .subjects
+            .target(self.plan, self.node, to)
+            .ok_or_else(|| BuildError::of("to", format!("there is no `{to}`; write `node/actor`")))
+    }
+
+    fn streams(&mut self, spec: StreamSpec) {
+        self.streams = Some(spec);
+    }
+
+    fn serve(&mut self, listen: Option<SocketAddr>) {
+        self.serve = Some(Serve { listen });
+    }
+
+    fn recipe(&mut self, recipe: Arc<dyn Recipe>) -> RecipeId {
+        let id = RecipeId(self.assembly.recipes.len() as u16);
+        assert!(id < Payload::RECEIVED, "at most 65,535 recipes");
+        self.assembly.recipes.push(recipe);
+        id
+    }
+
+    fn frames(&mut self, request: &FrameRequest) -> Result<Frames, BuildError> {
+        let path = self.plan.base.join(&request.media);
+        let clip = self.media.clip(&path, request.bytes, request.live).map_err(|why| BuildError::of("media", why))?;
+        let recipe = self.recipe(clip.recipe);
+        let media = MediaId(self.assembly.media.len() as u16);
+        self.assembly.media.push(clip.live);
+        self.assembly.frame_sizes.push(clip.sizes.clone());
+        Ok(Frames { recipe, media, sizes: clip.sizes })
+    }
+
+    fn metric(&mut self, name: &'static str) -> MetricId {
+        let known = self.metrics.iter().position(|m| *m == name);
+        let place = known.unwrap_or_else(|| {
+            self.metrics.push(name);
+            self.metrics.len() - 1
+        });
+        MetricId(MetricId::FIRST_OWN + place as u16)
+    }
+
+    fn rng(&self, member: u32, stream: u32, purpose: &str) -> RngStream {
+        let (seed, repetition, group) = (self.plan.seed, self.plan.repetition, self.group.as_str());
+        RngStream::new(Seed { seed, repetition, group, member, stream, purpose })
+    }
+}

@@ -1,0 +1,204 @@
+//! Kinds of actor, and the wiring that a kind's constructor is given: nothing is looked up while the run goes on.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::actor::Pool;
+use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
+use crate::payload::Recipe;
+use crate::plan::{Carrier, RunInfo};
+use crate::rng::RngStream;
+use crate::sender::SenderParams;
+use crate::subject::Plane;
+use crate::time::Span;
+use crate::units::ByteRange;
+
+/// What an actor of a kind does, as far as engines and reports care.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Generates traffic; takes the common sender keys.
+    Sender,
+    /// Answers traffic.
+    Receiver,
+    /// Runs the experiment: logger, aggregator, controller. Every experiment gets those it does not name.
+    Service,
+}
+
+/// A kind of actor. One line in the binary's registry makes it known.
+pub trait Kind: 'static {
+    /// The word after `kind =`.
+    const NAME: &'static str;
+    /// One line for `rehearsal check` and the docs.
+    const SUMMARY: &'static str;
+    /// What it does.
+    const ROLE: Role;
+    /// Its own keys, beside the common sender keys if it is a sender.
+    type Params: Serialize + DeserializeOwned + JsonSchema + Debug + Clone + Send + Sync + 'static;
+
+    /// Builds the members of one group in one node.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the key that cannot be satisfied.
+    fn build(
+        params: &Self::Params,
+        cx: &GroupContext<'_>,
+        wiring: &mut dyn Wiring,
+    ) -> Result<Box<dyn Pool>, BuildError>;
+}
+
+/// Decoded parameters of some kind, ready to build.
+pub trait Build: Debug + Send + Sync {
+    /// See [`Kind::build`].
+    ///
+    /// # Errors
+    /// [`BuildError`] names the key that cannot be satisfied.
+    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError>;
+}
+
+/// The parameters of kind `K`.
+pub struct Decoded<K: Kind>(pub K::Params);
+
+impl<K: Kind> Debug for Decoded<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", K::NAME, self.0)
+    }
+}
+
+impl<K: Kind> Build for Decoded<K> {
+    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
+        K::build(&self.0, cx, wiring)
+    }
+}
+
+/// Which group is built, and what run it belongs to.
+#[derive(Clone, Debug)]
+pub struct GroupContext<'a> {
+    /// The node instance, `camera-1`.
+    pub node: &'a str,
+    /// The actor as written in the experiment, `main`.
+    pub actor: &'a str,
+    /// The members to build, counted over all instances of the node.
+    pub members: Range<u32>,
+    /// The common sender keys, for a kind whose role is [`Role::Sender`].
+    pub sender: Option<&'a SenderParams>,
+    /// The run.
+    pub run: &'a RunInfo,
+}
+
+/// Why a group cannot be built.
+#[derive(Debug, Error, PartialEq, Eq, Clone)]
+#[error("{reason}")]
+pub struct BuildError {
+    /// The key at fault, if one is.
+    pub key: Option<&'static str>,
+    /// What is wrong and what to write instead.
+    pub reason: String,
+}
+
+impl BuildError {
+    /// `key` cannot be satisfied.
+    pub fn of(key: &'static str, reason: impl Into<String>) -> Self {
+        BuildError { key: Some(key), reason: reason.into() }
+    }
+
+    /// The group as a whole cannot be built.
+    pub fn group(reason: impl Into<String>) -> Self {
+        BuildError { key: None, reason: reason.into() }
+    }
+}
+
+/// Where a group's requests go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Targets {
+    /// The first instance's subject; instance `i` is `base.member(i)`.
+    pub base: SubjectId,
+    /// How many instances, at least one.
+    pub len: u32,
+    /// The carrier of the link to them; [`Carrier::is_exchange`] tells requests from datagrams.
+    pub carrier: Carrier,
+}
+
+/// What the engine must know of a sending group's streams: it owns `in_flight` and the bounded queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamSpec {
+    /// Streams of each member.
+    pub per_member: u32,
+    /// Exchanges under way per stream.
+    pub in_flight: u32,
+    /// Due exchanges that may wait per stream.
+    pub queue: u32,
+    /// Due exchanges leave at once, up to `in_flight + queue` under way.
+    pub burst: bool,
+    /// Mean gap of a paced stream; `None` for a closed loop.
+    pub gap: Option<Span>,
+    /// Exchanges each stream will generate, if that is fixed.
+    pub requests: Option<u64>,
+    /// A success whose service time is above this counts as a deadline miss.
+    pub threshold: Option<Span>,
+}
+
+/// Frames of a clip, as an actor asks for them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrameRequest {
+    /// The clip, relative to the experiment file.
+    pub media: PathBuf,
+    /// Bounds of an encoded frame.
+    pub bytes: ByteRange,
+    /// Encode while the run goes on, rather than before.
+    pub live: bool,
+}
+
+/// Frames of a clip, as an actor gets them.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    /// Payloads name this recipe and the frame's number (taken modulo the clip's length).
+    pub recipe: RecipeId,
+    /// For [`crate::Work::Encode`].
+    pub media: MediaId,
+    /// Bytes of each prepared frame; never empty. A live clip is simulated from it too.
+    pub sizes: Arc<[u32]>,
+}
+
+/// Given to a constructor. Names become ids here.
+pub trait Wiring {
+    /// The id of a subject by its full name.
+    ///
+    /// # Errors
+    /// When the name breaks the grammar.
+    fn subject(&mut self, name: &str) -> Result<SubjectId, BuildError>;
+    /// The members' own subjects `lab.v1.<run>.<plane>.<node>.<actor>[.<verb>]`: the first member's; the others follow.
+    fn own(&mut self, plane: Plane, verb: &str) -> SubjectId;
+    /// Subscribes every member built to a pattern with `*` and `>`.
+    ///
+    /// # Errors
+    /// When the pattern breaks the grammar.
+    fn subscribe(&mut self, pattern: &str) -> Result<(), BuildError>;
+    /// Resolves a `to`.
+    ///
+    /// # Errors
+    /// When there is no such target.
+    fn target(&mut self, to: &str) -> Result<Targets, BuildError>;
+    /// Declares the group's streams.
+    fn streams(&mut self, spec: StreamSpec);
+    /// Declares that the group receives, at a fixed address or at one of the engine's choice.
+    fn serve(&mut self, listen: Option<SocketAddr>);
+    /// Adds a row to the recipe table.
+    fn recipe(&mut self, recipe: Arc<dyn Recipe>) -> RecipeId;
+    /// Adds a clip's frames to the recipe table.
+    ///
+    /// # Errors
+    /// When the clip cannot be read or brought within the bounds.
+    fn frames(&mut self, request: &FrameRequest) -> Result<Frames, BuildError>;
+    /// Names a counter or value of the group; one per group, never per member.
+    fn metric(&mut self, name: &'static str) -> MetricId;
+    /// The random stream of a member's stream, for one purpose.
+    fn rng(&self, member: u32, stream: u32, purpose: &str) -> RngStream;
+}

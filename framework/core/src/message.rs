@@ -1,0 +1,208 @@
+//! Typed messages: the value itself inside a process, a MessagePack envelope between processes.
+//!
+//! On the wire: a map `{v, kind, body}` with named fields; the bus adds `run`, `from`, `seq` and `t_ns` beside them
+//! (see [`Header`]). Unknown keys are ignored.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Something that actors say to each other.
+pub trait Message: Debug + Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Names the message on the wire.
+    const KIND: &'static str;
+    /// Raised when its meaning changes.
+    const VERSION: u16 = 1;
+}
+
+/// The typed value or its wire form; [`Body::get`] hides which.
+#[derive(Clone, Debug)]
+pub struct Body(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    Typed(Arc<dyn Typed>),
+    Wire(Bytes),
+}
+
+trait Typed: Any + Send + Sync + Debug {
+    fn encode(&self, header: &Header<'_>) -> Vec<u8>;
+    fn kind(&self) -> &'static str;
+    fn any(&self) -> &dyn Any;
+}
+
+/// Who published a message, and which of the publisher's messages it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header<'a> {
+    /// The run's name.
+    pub run: &'a str,
+    /// The publisher, `node.actor`.
+    pub from: &'a str,
+    /// The publisher's own count; a gap tells of a loss.
+    pub seq: u64,
+    /// The publisher's clock, ns since the run was created.
+    pub t_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<'a, B> {
+    v: u16,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    run: Cow<'a, str>,
+    #[serde(borrow, default)]
+    from: Cow<'a, str>,
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    t_ns: u64,
+    body: B,
+}
+
+impl<M: Message> Typed for M {
+    fn encode(&self, header: &Header<'_>) -> Vec<u8> {
+        let envelope = Envelope {
+            v: M::VERSION,
+            kind: Cow::Borrowed(M::KIND),
+            run: Cow::Borrowed(header.run),
+            from: Cow::Borrowed(header.from),
+            seq: header.seq,
+            t_ns: header.t_ns,
+            body: self,
+        };
+        rmp_serde::to_vec_named(&envelope).expect("a message is plain data")
+    }
+
+    fn kind(&self) -> &'static str {
+        M::KIND
+    }
+
+    fn any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Why a body is not the message that was asked for.
+#[derive(Debug, Error)]
+pub enum BodyError {
+    /// Another message.
+    #[error("not a {wanted} message")]
+    Kind {
+        /// What was asked for.
+        wanted: &'static str,
+    },
+    /// The right message in a version that this build does not know.
+    #[error("version {got} is not understood")]
+    Version {
+        /// The version that came.
+        got: u16,
+    },
+    /// Bytes that are no such message.
+    #[error("cannot be decoded")]
+    Decode(#[from] rmp_serde::decode::Error),
+}
+
+impl Body {
+    /// A typed body.
+    pub fn new<M: Message>(message: M) -> Self {
+        Body(Repr::Typed(Arc::new(message)))
+    }
+
+    /// A body as it came over a wire.
+    pub fn from_wire(bytes: Bytes) -> Self {
+        Body(Repr::Wire(bytes))
+    }
+
+    /// The wire form; a body that came over a wire keeps the header it came with.
+    pub fn to_wire(&self, header: &Header<'_>) -> Bytes {
+        match &self.0 {
+            Repr::Typed(message) => message.encode(header).into(),
+            Repr::Wire(bytes) => bytes.clone(),
+        }
+    }
+
+    /// Whether this is a typed `kind`, without decoding; `None` if it is in wire form.
+    pub fn typed_kind(&self) -> Option<&'static str> {
+        match &self.0 {
+            Repr::Typed(message) => Some(message.as_ref().kind()),
+            Repr::Wire(_) => None,
+        }
+    }
+
+    /// The message, borrowed if it is typed here, decoded if it came over a wire.
+    ///
+    /// # Errors
+    /// [`BodyError`] if it is another message, another version, or no message at all.
+    pub fn get<M: Message>(&self) -> Result<Cow<'_, M>, BodyError> {
+        match &self.0 {
+            Repr::Typed(message) => {
+                message.as_ref().any().downcast_ref().map(Cow::Borrowed).ok_or(BodyError::Kind { wanted: M::KIND })
+            }
+            Repr::Wire(bytes) => decode::<M>(bytes).map(Cow::Owned),
+        }
+    }
+}
+
+fn decode<M: Message>(bytes: &Bytes) -> Result<M, BodyError> {
+    let known = |kind: &str, got: u16| -> Result<(), BodyError> {
+        if kind != M::KIND {
+            return Err(BodyError::Kind { wanted: M::KIND });
+        }
+        if got != M::VERSION { Err(BodyError::Version { got }) } else { Ok(()) }
+    };
+    match rmp_serde::from_slice::<Envelope<'_, M>>(bytes) {
+        Ok(envelope) => known(&envelope.kind, envelope.v).map(|()| envelope.body),
+        Err(why) => {
+            // a foreign body fails to decode as M: tell that from a broken one
+            let outer = rmp_serde::from_slice::<Envelope<'_, IgnoredAny>>(bytes)?;
+            known(&outer.kind, outer.v)?;
+            Err(BodyError::Decode(why))
+        }
+    }
+}
+
+/// What a test means by equal: the same bytes on the wire.
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_wire(&Header::default()) == other.to_wire(&Header::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Ping {
+        n: u32,
+    }
+    impl Message for Ping {
+        const KIND: &'static str = "ping";
+    }
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Pong {
+        text: String,
+    }
+    impl Message for Pong {
+        const KIND: &'static str = "pong";
+    }
+
+    #[test]
+    fn typed_and_wire_read_the_same() {
+        let typed = Body::new(Ping { n: 7 });
+        let wire = Body::from_wire(typed.to_wire(&Header { run: "r", from: "a.b", seq: 1, t_ns: 2 }));
+        assert_eq!(typed.get::<Ping>().expect("typed").n, 7);
+        assert_eq!(wire.get::<Ping>().expect("wire").n, 7);
+        assert!(matches!(wire.get::<Pong>(), Err(BodyError::Kind { wanted: "pong" })));
+        assert!(matches!(typed.get::<Pong>(), Err(BodyError::Kind { wanted: "pong" })));
+        let broken = Body::from_wire(Bytes::from_static(b"\xc1\xff"));
+        assert!(matches!(broken.get::<Ping>(), Err(BodyError::Decode(_))));
+    }
+}

@@ -1,0 +1,207 @@
+//! What an actor can ask for, and the buffer it writes its wishes into.
+
+use crate::exchange::{Datagram, Reply, Request};
+use crate::flow::{FlowSet, FlowSpec};
+use crate::ids::{ExchangeId, FlowId, MediaId, MetricId, SubjectId, TimerKey, Token, WorkKey};
+use crate::message::{Body, Message};
+use crate::payload::Payload;
+use crate::time::{Span, Time};
+
+/// Something that takes time, and ends with [`crate::Event::WorkDone`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Work {
+    /// Takes time and uses no core.
+    Pause(Span),
+    /// Checks what came in with a request: form and size always, a full decode on request; then pauses and computes.
+    Analyze {
+        /// The request; the engine holds its bytes.
+        exchange: ExchangeId,
+        /// Decode the whole picture or document, not only its form.
+        decode: bool,
+        /// Wait this long, without using a core.
+        pause: Span,
+        /// Compute this long on one core.
+        spin: Span,
+    },
+    /// Decodes the next frame of a clip and encodes it within the clip's bounds.
+    Encode {
+        /// The clip.
+        media: MediaId,
+        /// Which frame, counted on beyond the clip's end.
+        frame: u64,
+    },
+    /// Hands a record to the run's sink (see [`crate::sink::Sink`]).
+    Store(Body),
+}
+
+/// What came of some work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkResult {
+    /// It was done.
+    Done,
+    /// What came in is not what it should be, or the record could not be stored.
+    Invalid,
+    /// A payload was made.
+    Produced(Payload),
+}
+
+/// One wish of an actor.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Command {
+    /// Sets a timer; one that is pending moves.
+    SetTimer {
+        /// Which one.
+        key: TimerKey,
+        /// When.
+        at: Time,
+    },
+    /// Cancels a timer.
+    CancelTimer {
+        /// Which one.
+        key: TimerKey,
+    },
+    /// Sends one attempt of an exchange.
+    Request(Request),
+    /// Gives up an attempt that is under way: its outcome will be `Aborted`.
+    Abort(Token),
+    /// Sends a datagram.
+    Send(Datagram),
+    /// Answers a request.
+    Respond {
+        /// Which one.
+        exchange: ExchangeId,
+        /// With what.
+        reply: Reply,
+    },
+    /// Begins some work.
+    Work {
+        /// Returned when it is done.
+        key: WorkKey,
+        /// What.
+        work: Work,
+    },
+    /// Publishes a message.
+    Publish {
+        /// Where.
+        subject: SubjectId,
+        /// What.
+        body: Body,
+    },
+    /// Begins a flow that the engine runs from its seeded schedule.
+    Flow(Box<FlowSpec>),
+    /// Changes a flow that is running.
+    FlowSet {
+        /// Which one.
+        flow: FlowId,
+        /// How.
+        set: FlowSet,
+    },
+    /// Adds to a counter of the group.
+    Count {
+        /// Which one.
+        metric: MetricId,
+        /// How much.
+        by: u64,
+    },
+    /// Records a value of the group.
+    Record {
+        /// Which metric.
+        metric: MetricId,
+        /// The value, in the metric's unit.
+        value: u64,
+    },
+    /// Nothing more to send from this actor: what `stop = "all-requests-done"` waits for.
+    Finished,
+}
+
+/// What an actor asks for. The engine owns one, lends it for one event and drains it after.
+#[derive(Default, Debug)]
+pub struct Outbox {
+    commands: Vec<Command>,
+}
+
+impl Outbox {
+    /// See [`Command::SetTimer`].
+    #[inline]
+    pub fn set_timer(&mut self, key: TimerKey, at: Time) {
+        self.commands.push(Command::SetTimer { key, at });
+    }
+
+    /// See [`Command::CancelTimer`].
+    #[inline]
+    pub fn cancel_timer(&mut self, key: TimerKey) {
+        self.commands.push(Command::CancelTimer { key });
+    }
+
+    /// See [`Command::Request`].
+    #[inline]
+    pub fn request(&mut self, request: Request) {
+        self.commands.push(Command::Request(request));
+    }
+
+    /// See [`Command::Abort`].
+    #[inline]
+    pub fn abort(&mut self, token: Token) {
+        self.commands.push(Command::Abort(token));
+    }
+
+    /// See [`Command::Send`].
+    #[inline]
+    pub fn send(&mut self, datagram: Datagram) {
+        self.commands.push(Command::Send(datagram));
+    }
+
+    /// See [`Command::Respond`].
+    #[inline]
+    pub fn respond(&mut self, exchange: ExchangeId, reply: Reply) {
+        self.commands.push(Command::Respond { exchange, reply });
+    }
+
+    /// See [`Command::Work`].
+    #[inline]
+    pub fn work(&mut self, key: WorkKey, work: Work) {
+        self.commands.push(Command::Work { key, work });
+    }
+
+    /// See [`Command::Publish`].
+    #[inline]
+    pub fn publish<M: Message>(&mut self, subject: SubjectId, message: M) {
+        self.commands.push(Command::Publish { subject, body: Body::new(message) });
+    }
+
+    /// See [`Command::Flow`].
+    #[inline]
+    pub fn flow(&mut self, spec: FlowSpec) {
+        self.commands.push(Command::Flow(Box::new(spec)));
+    }
+
+    /// See [`Command::FlowSet`].
+    #[inline]
+    pub fn set_flow(&mut self, flow: FlowId, set: FlowSet) {
+        self.commands.push(Command::FlowSet { flow, set });
+    }
+
+    /// See [`Command::Count`].
+    #[inline]
+    pub fn count(&mut self, metric: MetricId, by: u64) {
+        self.commands.push(Command::Count { metric, by });
+    }
+
+    /// See [`Command::Record`].
+    #[inline]
+    pub fn record(&mut self, metric: MetricId, value: u64) {
+        self.commands.push(Command::Record { metric, value });
+    }
+
+    /// See [`Command::Finished`].
+    #[inline]
+    pub fn finish(&mut self) {
+        self.commands.push(Command::Finished);
+    }
+
+    /// Empties the buffer in the order of the wishes; its memory stays for the next event.
+    #[inline]
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
+        self.commands.drain(..)
+    }
+}

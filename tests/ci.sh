@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The whole check of a change: house rules, format, lints, tests, and the bundles read back from Python.
+# Needs Rust with rustfmt and clippy, a C compiler and git. As root on Debian it installs Python by itself;
+# the Python packages go into a virtual environment below the target folder.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly TARGET="${CARGO_TARGET_DIR:-$PWD/target}"
+readonly VENV="$TARGET/venv"
+readonly PACKAGES=(hdrhistogram==0.10.8 pandas==3.1.1 pyarrow==26.0.1 pytest==9.2.0)
+
+step() { printf '\n== %s\n' "$*" >&2; }
+die() { printf 'ci: %s\n' "$*" >&2; exit 1; }
+
+need_rust() {
+  command -v cargo >/dev/null || die "cargo is missing: install Rust from https://rustup.rs"
+  cargo fmt --version >/dev/null 2>&1 || die "rustfmt is missing: rustup component add rustfmt"
+  cargo clippy --version >/dev/null 2>&1 || die "clippy is missing: rustup component add clippy"
+}
+
+# Succeeds when virtual environments can be made: Debian's python3 alone cannot.
+has_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
+need_python() {
+  has_venv && return
+  if [ "$(id -u)" -ne 0 ]; then
+    die "python3 with venv is missing and only root can install it: apt-get install python3 python3-venv"
+  fi
+  command -v apt-get >/dev/null || die "python3 with venv is missing, and there is no apt-get to install it"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -q
+  apt-get install -q -y --no-install-recommends python3 python3-venv
+  has_venv || die "python3 still cannot make a virtual environment"
+}
+
+# Makes the virtual environment anew unless its mark names exactly these packages.
+need_packages() {
+  local mark="$VENV/.packages"
+  if [ -x "$VENV/bin/python" ] && [ "$(cat "$mark" 2>/dev/null)" = "${PACKAGES[*]}" ]; then
+    return
+  fi
+  need_python
+  python3 -m venv --clear "$VENV"
+  "$VENV/bin/pip" install --quiet --disable-pip-version-check "${PACKAGES[@]}"
+  printf '%s\n' "${PACKAGES[*]}" >"$mark"
+}
+
+step "tools"
+need_rust
+need_packages
+
+step "house rules"
+cargo xtask tidy
+
+step "format"
+cargo fmt --check --all
+
+step "lints"
+cargo clippy --workspace --all-targets -- -D warnings
+
+step "tests"
+cargo test --workspace
+
+if compgen -G 'tests/python/*.py' >/dev/null; then
+  step "bundles read from Python"
+  cargo build --bin rehearsal
+  REHEARSAL_BIN="$TARGET/debug/rehearsal" "$VENV/bin/python" -m pytest -q -p no:cacheprovider tests/python/*.py
+fi
+
+step "all passed"
