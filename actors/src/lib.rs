@@ -1,1 +1,21 @@
-//! (to be written)
+//! The kinds of actor: one file each, all of them sans-IO, so that both engines run the same code.
+//!
+//! Senders: [`Sensor`], [`Camera`]. Receivers: [`Receiver`]. Services, which run the experiment itself: [`Logger`],
+//! [`Aggregator`], [`Controller`]. A new kind is a file here, a line in the binary's registry and an example.
+
+pub mod aggregator;
+pub mod camera;
+pub mod controller;
+pub mod logger;
+pub mod receiver;
+pub mod sensor;
+mod service;
+#[cfg(test)]
+mod testing;
+
+pub use aggregator::Aggregator;
+pub use camera::Camera;
+pub use controller::Controller;
+pub use logger::Logger;
+pub use receiver::Receiver;
+pub use sensor::Sensor;

@@ -1,2 +1,21 @@
-//! (to be written)
-fn main() {}
+//! Wires the verbs to the shell: parse, run, report, exit.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use rehearsal::cli::{Cli, Verb};
+use rehearsal::{check, emulate, exit, report, simulate};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.verb {
+        Verb::Init(args) => check::init(args),
+        Verb::Check(args) => check::check(args),
+        Verb::Simulate(args) => simulate::simulate(args),
+        Verb::Emulate(args) => emulate::emulate(args),
+    };
+    done.unwrap_or_else(|error| {
+        report::error(&error);
+        exit::code(&error)
+    })
+}

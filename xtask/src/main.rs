@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask <chore>`.
 
+mod media;
 mod tidy;
 
 use std::process::ExitCode;
@@ -18,11 +19,14 @@ struct Cli {
 enum Chore {
     /// Checks the house rules that a machine can check.
     Tidy,
+    /// Makes the reference clip anew; needs ffmpeg, and only maintainers need it.
+    Media,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::Media => media::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

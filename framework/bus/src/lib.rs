@@ -1,1 +1,11 @@
-//! (to be written)
+//! How messages travel between actors. Here: the local bus, inside one process and without a server.
+//!
+//! Subjects and wildcards are those of [`rehearsal_core::subject`]; who hears what is resolved once, when a run is
+//! assembled ([`rehearsal_core::assembly::Routes`]). A shard delivers to its own actors itself; between shards there
+//! is one bounded queue per receiving shard. The promises, as over any transport of the project: per-publisher order,
+//! at most once, bounded buffers whose overflow is dropped and counted.
+
+mod local;
+mod split;
+
+pub use local::{Delivery, INBOX_DELIVERIES_MAX, Inbox, Port, local};

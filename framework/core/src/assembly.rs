@@ -1,7 +1,7 @@
 //! Puts a run together: interns subjects, builds every group's pool, resolves routes. Both engines start from an [`Assembly`].
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::actor::Pool;
-use crate::ids::{ActorId, SubjectId};
+use crate::ids::{ActorId, RecipeId, SubjectId};
 use crate::kind::{BuildError, GroupContext, Role, StreamSpec};
 use crate::payload::Recipe;
 use crate::plan::{LinkSpec, Plan};
@@ -36,6 +36,8 @@ pub struct Assembly {
     pub media: Vec<Option<Arc<dyn LiveMedia>>>,
     /// Sizes of each clip's prepared frames.
     pub frame_sizes: Vec<Arc<[u32]>>,
+    /// The recipe of each clip's frames.
+    pub media_recipes: Vec<RecipeId>,
     subscriptions: Vec<Subscription>,
 }
 
@@ -142,6 +144,7 @@ impl Assembly {
             recipes: Vec::new(),
             media: Vec::new(),
             frame_sizes: Vec::new(),
+            media_recipes: Vec::new(),
             subscriptions: Vec::new(),
             plan,
         };

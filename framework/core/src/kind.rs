@@ -1,7 +1,7 @@
 //! Kinds of actor, and the wiring that a kind's constructor is given: nothing is looked up while the run goes on.
 
+use core::net::SocketAddr;
 use std::fmt::Debug;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;

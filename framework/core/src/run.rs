@@ -43,7 +43,7 @@ pub struct GroupEnd {
     /// Its own counters by name.
     pub counts: Vec<(String, u64)>,
     /// The address it listened on, if it received.
-    pub listen: Option<std::net::SocketAddr>,
+    pub listen: Option<core::net::SocketAddr>,
 }
 
 /// A named fault of the run.
@@ -57,6 +57,23 @@ pub struct Fault {
     pub actor: String,
     /// What happened.
     pub text: String,
+}
+
+/// How far a run is, told about once a second of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The run's time now.
+    pub at: Time,
+    /// When traffic began, once that is known.
+    pub start: Option<Time>,
+    /// Whether the run drains.
+    pub stopping: bool,
+    /// Events that actors handled so far.
+    pub events: u64,
+    /// Exchanges that came due so far, over all local groups.
+    pub generated: u64,
+    /// Exchanges that are settled so far, over all local groups.
+    pub settled: u64,
 }
 
 impl RunEnd {

@@ -12,10 +12,10 @@ use rust_h264::decoder::{Frame, OrderedDecoder};
 use rust_h264::error::DecodeError;
 use rust_h264::nal::{NalUnit, NalUnitType, SpsInfo, parse_avcc, parse_avcc_config, parse_sps_info};
 
+use crate::SIDE_MAX;
 use crate::clip::Track;
 use crate::error::MediaError;
 use crate::picture::Colour;
-use crate::{FRAMES_MAX, SIDE_MAX};
 
 /// Largest picture, in luma samples. Source: H.264 Table A-1, MaxFS of level 5.2 (36 864
 /// macroblocks of 256 samples, for example 4096 × 2304).
@@ -56,10 +56,11 @@ impl Decoder {
         let config = parse_avcc_config(&config_track.config);
         let config = config.map_err(|reason| decoder.damaged(reason))?;
         decoder.length_size = config.length_size;
-        let infos = config.sps_nals.iter().map(|nal| decoder.inspect(nal));
-        let depth = infos.map(|info| Ok(info?.max_reorder_frames.unwrap_or(REORDER_MAX)));
-        let depth = depth.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-        let depth = depth.unwrap_or(REORDER_MAX).clamp(1, REORDER_MAX);
+        let mut depth = if config.sps_nals.is_empty() { REORDER_MAX } else { 1 };
+        for nal in &config.sps_nals {
+            let promised = decoder.inspect(nal)?.max_reorder_frames;
+            depth = depth.max(promised.unwrap_or(REORDER_MAX)).min(REORDER_MAX);
+        }
         decoder.inner = OrderedDecoder::with_max_depth(depth as usize);
         for nal in config.sps_nals.iter().chain(&config.pps_nals) {
             decoder.feed(nal)?;
@@ -72,12 +73,9 @@ impl Decoder {
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 self.given += 1;
-                if self.given > FRAMES_MAX {
-                    return Err(MediaError::TooManyFrames {
-                        path: self.track.clip.path.clone(),
-                        frames: u64::from(self.given),
-                        frames_max: FRAMES_MAX,
-                    });
+                // Keeps what depends on the index, such as the size of the table, true.
+                if self.given as usize > self.track.samples.len() {
+                    return Err(self.damaged("it holds more pictures than its index says"));
                 }
                 return Ok(Some((frame, self.colour)));
             }

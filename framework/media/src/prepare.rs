@@ -12,7 +12,7 @@ use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -145,16 +145,18 @@ type Outcome = (u32, Result<Made, MediaError>);
 fn encode_all(spec: &FrameSpec, track: &Arc<Track>, progress: &mut dyn FnMut(u32)) -> Result<Vec<Made>, MediaError> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (job_tx, job_rx) = sync_channel(threads * WAITING_PER_THREAD);
-    let (done_tx, done_rx) = channel();
-    let job_rx = Mutex::new(job_rx);
+    let (done_tx, done_rx) = sync_channel(threads);
+    // Shared by the encoding threads alone: when they are gone, so is the receiver, and decoding ends.
+    let job_rx = Arc::new(Mutex::new(job_rx));
     let stop = AtomicBool::new(false);
 
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let done = done_tx.clone();
-            let jobs = &job_rx;
-            scope.spawn(move || encode_jobs(spec, track, jobs, &done));
+            let jobs = Arc::clone(&job_rx);
+            scope.spawn(move || encode_jobs(spec, track, &jobs, &done));
         }
+        drop(job_rx);
         let stop = &stop;
         scope.spawn(move || decode_jobs(track, stop, &job_tx, &done_tx));
 
@@ -182,7 +184,7 @@ fn encode_all(spec: &FrameSpec, track: &Arc<Track>, progress: &mut dyn FnMut(u32
 }
 
 /// Decodes until the end, an error, or until nobody wants more.
-fn decode_jobs(track: &Arc<Track>, stop: &AtomicBool, jobs: &SyncSender<Job>, done: &Sender<Outcome>) {
+fn decode_jobs(track: &Arc<Track>, stop: &AtomicBool, jobs: &SyncSender<Job>, done: &SyncSender<Outcome>) {
     let run = || {
         let mut decoder = Decoder::new(Arc::clone(track)).map_err(|error| (0, error))?;
         for index in 0..=FRAMES_MAX {
@@ -202,7 +204,7 @@ fn decode_jobs(track: &Arc<Track>, stop: &AtomicBool, jobs: &SyncSender<Job>, do
 }
 
 /// Encodes jobs until there are no more.
-fn encode_jobs(spec: &FrameSpec, track: &Track, jobs: &Mutex<Receiver<Job>>, done: &Sender<Outcome>) {
+fn encode_jobs(spec: &FrameSpec, track: &Track, jobs: &Mutex<Receiver<Job>>, done: &SyncSender<Outcome>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };

@@ -12,7 +12,7 @@ use crate::source::{Place, Sources};
 pub const ERRORS_MAX: usize = 20;
 
 /// What is wrong.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Error, PartialEq, Eq)]
 pub enum Problem {
     /// The file cannot be read.
     #[error("cannot read the experiment: {reason}")]
@@ -21,10 +21,8 @@ pub enum Problem {
         reason: String,
     },
     /// The file is not what an experiment could be.
-    #[error("the file has {bytes} bytes, at most {max} are read")]
+    #[error("the file is larger than {max} bytes")]
     Large {
-        /// Its size.
-        bytes: u64,
         /// The bound.
         max: u64,
     },
@@ -117,7 +115,7 @@ pub enum Problem {
 }
 
 /// One error in an experiment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// Where it stands; `None` if it stands nowhere in particular.
     pub place: Option<Place>,
@@ -128,7 +126,7 @@ pub struct ScenarioError {
 }
 
 /// All that is wrong with an experiment, in the order of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ScenarioErrors {
     /// The first [`ERRORS_MAX`].
     pub errors: Vec<ScenarioError>,
@@ -207,15 +205,16 @@ impl<'s> Problems<'s> {
         self.found.is_empty()
     }
 
-    /// `Ok` if nothing is wrong.
-    pub(crate) fn finish(mut self) -> Result<(), ScenarioErrors> {
+    /// `Ok` if nothing is wrong so far, else everything that was noted.
+    pub(crate) fn pass(&mut self) -> Result<(), ScenarioErrors> {
         if self.found.is_empty() {
             return Ok(());
         }
-        self.found.sort_by_key(|error| error.place.as_ref().map(|place| place.offset));
-        let more = self.found.len().saturating_sub(ERRORS_MAX);
-        self.found.truncate(ERRORS_MAX);
-        Err(ScenarioErrors { errors: self.found, more })
+        let mut errors = std::mem::take(&mut self.found);
+        errors.sort_by_key(|error| error.place.as_ref().map(|place| place.offset));
+        let more = errors.len().saturating_sub(ERRORS_MAX);
+        errors.truncate(ERRORS_MAX);
+        Err(ScenarioErrors { errors, more })
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 
+use crate::read::ACTORS;
 use crate::shape::Shape;
 use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable};
 
@@ -116,7 +117,9 @@ impl Catalogue {
         let g = &mut generator;
         let experiment = ExperimentTable::json_schema(g).to_value();
         let host = HostTable::json_schema(g).to_value();
-        let node = NodeTable::json_schema(g).to_value();
+        let mut node = NodeTable::json_schema(g).to_value();
+        // actors are read one by one, each by its kind; the key is known all the same
+        node["properties"][ACTORS] = serde_json::json!({ "type": "object" });
         let link = LinkSpec::json_schema(g).to_value();
         let actor = ActorTable::json_schema(g).to_value();
         let sender = SenderParams::json_schema(g).to_value();

@@ -68,7 +68,7 @@ impl Sources {
             is_file: segment.is_file,
             line: segment.text[..start].matches('\n').count() + 1,
             column: segment.text[line_start..start].chars().count() + 1,
-            text: segment.text[line_start..line_end].trim_end().replace('\t', " "),
+            text: segment.text[line_start..line_end].trim_end_matches('\r').replace('\t', " "),
             width: segment.text[start..end.min(line_end)].chars().count().max(1),
             offset: span.start,
         }
@@ -77,7 +77,11 @@ impl Sources {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_file { write!(f, "{}:{}:{}", self.source, self.line, self.column) } else { f.write_str(&self.source) }
+        if self.is_file {
+            write!(f, "{}:{}:{}", self.source, self.line, self.column)
+        } else {
+            f.write_str(&self.source)
+        }
     }
 }
 

@@ -18,9 +18,9 @@ pub struct ExperimentTable {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10_000))]
     pub repetitions: u32,
-    /// Every random draw follows from it, the repetition and names.
+    /// Every random draw follows from it, the repetition and names. At most 2^53 - 1, which JSON keeps exactly.
     #[serde(default = "one_seed")]
-    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_u64))]
     pub seed: u64,
     /// Ends when every sender has had all its requests answered or given up. Not beside `duration`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,29 +5,15 @@ use super::lexer;
 use super::source::Source;
 
 /// The folders whose code must give the same result in virtual time and in real time.
-const SHARED: [&str; 4] = [
-    "framework/core/",
-    "framework/models/",
-    "framework/sim/",
-    "actors/",
-];
+const SHARED: [&str; 4] = ["framework/core/", "framework/models/", "framework/sim/", "actors/"];
 /// The file in which the simulator may start threads: whole runs side by side, never parts of one.
 const PARALLEL: &str = "framework/sim/src/parallel.rs";
 
 /// Paths that are banned with everything below them, each with what to write instead.
 const PATHS: [(&str, &str); 4] = [
-    (
-        "std::fs",
-        "leave files to `media`, `export` and `bin`; take the content as an argument",
-    ),
-    (
-        "std::net",
-        "leave sockets to `emu`; answer with a command in the outbox",
-    ),
-    (
-        "std::thread",
-        "leave threads to the engine; answer with a command in the outbox",
-    ),
+    ("std::fs", "leave files to `media`, `export` and `bin`; take the content as an argument"),
+    ("std::net", "leave sockets to `emu`; take plain addresses from `core::net`"),
+    ("std::thread", "leave threads to the engine; answer with a command in the outbox"),
     ("rand::rng", "draw from the stream's own seeded generator"),
 ];
 /// Names that are banned wherever they come from, each with what to write instead.
@@ -53,8 +39,7 @@ fn names(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, instead) in NAMES {
         let found = lexer::find(&source.live, name);
-        findings
-            .extend(found.map(|at| source.at(at, format!("`{name}` in a shared crate"), instead)));
+        findings.extend(found.map(|at| source.at(at, format!("`{name}` in a shared crate"), instead)));
     }
     findings
 }
@@ -67,12 +52,8 @@ fn paths(source: &Source<'_>) -> Vec<Finding> {
             continue;
         }
         let imported = imports.iter().filter(|(_, import)| is_below(import, path));
-        let offsets = imported
-            .map(|(at, _)| *at)
-            .chain(lexer::find(&source.live, path));
-        findings.extend(
-            offsets.map(|at| source.at(at, format!("`{path}` in a shared crate"), instead)),
-        );
+        let offsets = imported.map(|(at, _)| *at).chain(lexer::find(&source.live, path));
+        findings.extend(offsets.map(|at| source.at(at, format!("`{path}` in a shared crate"), instead)));
     }
     findings.sort();
     findings.dedup();
@@ -80,9 +61,7 @@ fn paths(source: &Source<'_>) -> Vec<Finding> {
 }
 
 fn is_below(import: &str, path: &str) -> bool {
-    import
-        .strip_prefix(path)
-        .is_some_and(|rest| !rest.bytes().next().is_some_and(lexer::is_word))
+    import.strip_prefix(path).is_some_and(|rest| !rest.bytes().next().is_some_and(lexer::is_word))
 }
 
 /// Every path that a `use` item of `code` brings in, groups written out, with the offset of its last part.
@@ -90,9 +69,7 @@ fn imports(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for start in lexer::find(code, "use") {
         let start = start + "use".len();
-        let end = code[start..]
-            .find(';')
-            .map_or(code.len(), |len| start + len);
+        let end = code[start..].find(';').map_or(code.len(), |len| start + len);
         expand(code, start, end, &mut found);
     }
     found
@@ -106,10 +83,7 @@ fn expand(code: &str, start: usize, end: usize, found: &mut Vec<(usize, String)>
         }
         path.truncate(len);
     };
-    for (at, c) in code[start..end]
-        .char_indices()
-        .map(|(at, c)| (start + at, c))
-    {
+    for (at, c) in code[start..end].char_indices().map(|(at, c)| (start + at, c)) {
         let open = groups.last().copied().unwrap_or(0);
         match c {
             '{' => groups.push(path.len()),
@@ -136,64 +110,32 @@ mod tests {
     use super::*;
 
     fn said(path: &str, text: &str) -> Vec<String> {
-        check(&Source::new(path, text))
-            .into_iter()
-            .map(|f| format!("{}: {}", f.line, f.what))
-            .collect()
+        check(&Source::new(path, text)).into_iter().map(|f| format!("{}: {}", f.line, f.what)).collect()
     }
 
     #[test]
     fn groups_are_written_out() {
         let code = "use std::{\n    fs as files,\n    io::{self, Write},\n};\nuse a::b;";
         let paths: Vec<String> = imports(code).into_iter().map(|(_, path)| path).collect();
-        assert_eq!(
-            paths,
-            [
-                "std::fs as files",
-                "std::io::self",
-                "std::io::Write",
-                "a::b"
-            ]
-        );
+        assert_eq!(paths, ["std::fs as files", "std::io::self", "std::io::Write", "a::b"]);
     }
 
     #[test]
     fn hidden_inputs_are_found_in_shared_crates() {
         for (text, expected) in [
             ("use std::fs;", "1: `std::fs` in a shared crate"),
-            (
-                "use std::{\n    fmt, net,\n};",
-                "2: `std::net` in a shared crate",
-            ),
-            (
-                "fn a() { std::thread::sleep(b) }",
-                "1: `std::thread` in a shared crate",
-            ),
+            ("use std::{\n    fmt, net,\n};", "2: `std::net` in a shared crate"),
+            ("fn a() { std::thread::sleep(b) }", "1: `std::thread` in a shared crate"),
             ("use rand::rng;", "1: `rand::rng` in a shared crate"),
             ("use std::time::Instant;", "1: `Instant` in a shared crate"),
-            (
-                "fn a() -> B { SystemTime::now() }",
-                "1: `SystemTime` in a shared crate",
-            ),
-            (
-                "use std::collections::HashMap;",
-                "1: `HashMap` in a shared crate",
-            ),
-            (
-                "use std::collections::{BTreeMap, HashSet};",
-                "1: `HashSet` in a shared crate",
-            ),
-            (
-                "fn a() { rand::thread_rng() }",
-                "1: `thread_rng` in a shared crate",
-            ),
+            ("fn a() -> B { SystemTime::now() }", "1: `SystemTime` in a shared crate"),
+            ("use std::collections::HashMap;", "1: `HashMap` in a shared crate"),
+            ("use std::collections::{BTreeMap, HashSet};", "1: `HashSet` in a shared crate"),
+            ("fn a() { rand::thread_rng() }", "1: `thread_rng` in a shared crate"),
         ] {
-            for path in [
-                "framework/core/src/a.rs",
-                "framework/models/src/a.rs",
-                "framework/sim/src/a.rs",
-                "actors/src/a.rs",
-            ] {
+            for path in
+                ["framework/core/src/a.rs", "framework/models/src/a.rs", "framework/sim/src/a.rs", "actors/src/a.rs"]
+            {
                 assert_eq!(said(path, text), [expected], "{path}: {text}");
             }
             assert!(said("framework/emu/src/a.rs", text).is_empty());

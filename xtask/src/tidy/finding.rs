@@ -17,29 +17,14 @@ pub struct Finding {
 
 impl Finding {
     /// A finding at `line` (from 1) of `file`.
-    pub fn new(
-        file: &str,
-        line: usize,
-        what: impl Into<String>,
-        instead: impl Into<String>,
-    ) -> Self {
-        Self {
-            file: file.to_owned(),
-            line,
-            what: what.into(),
-            instead: instead.into(),
-        }
+    pub fn new(file: &str, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line, what: what.into(), instead: instead.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            file,
-            line,
-            what,
-            instead,
-        } = self;
+        let Self { file, line, what, instead } = self;
         write!(f, "{file}:{line}: {what}; {instead}")
     }
 }
@@ -51,9 +36,6 @@ mod tests {
     #[test]
     fn reads_as_place_fault_and_remedy() {
         let finding = Finding::new("bin/src/a.rs", 7, "`dbg!` left behind", "remove it");
-        assert_eq!(
-            finding.to_string(),
-            "bin/src/a.rs:7: `dbg!` left behind; remove it"
-        );
+        assert_eq!(finding.to_string(), "bin/src/a.rs:7: `dbg!` left behind; remove it");
     }
 }

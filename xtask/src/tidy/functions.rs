@@ -15,9 +15,7 @@ pub struct Function<'a> {
 
 /// The functions in `code` (see [`lexer::code`]), in order; inner functions count in their outer one too.
 pub fn functions(code: &str) -> Vec<Function<'_>> {
-    lexer::find(code, "fn")
-        .filter_map(|at| function_at(code, at))
-        .collect()
+    lexer::find(code, "fn").filter_map(|at| function_at(code, at)).collect()
 }
 
 /// `None` for function pointers, macro patterns and declarations without a body.
@@ -26,11 +24,7 @@ fn function_at(code: &str, at: usize) -> Option<Function<'_>> {
     let len = after.bytes().take_while(|b| lexer::is_word(*b)).count();
     let name = after.get(..len).filter(|name| !name.is_empty())?;
     let item = &code[at..lexer::item_end(code, at)];
-    item.ends_with('}').then(|| Function {
-        name,
-        line: lexer::line_of(code, at),
-        lines: item.lines().count(),
-    })
+    item.ends_with('}').then(|| Function { name, line: lexer::line_of(code, at), lines: item.lines().count() })
 }
 
 #[cfg(test)]
@@ -40,10 +34,7 @@ mod tests {
     #[test]
     fn functions_are_measured_with_signature_and_braces() {
         let code = "trait A {\n    fn b(&self) -> [u8; 2];\n    fn c(\n        &self,\n    ) {\n        if d {\n        }\n    }\n}\ntype E = fn(u8);\nfn f() {}\n";
-        let found: Vec<_> = functions(code)
-            .into_iter()
-            .map(|f| (f.name, f.line, f.lines))
-            .collect();
+        let found: Vec<_> = functions(code).into_iter().map(|f| (f.name, f.line, f.lines)).collect();
         assert_eq!(found, [("c", 3, 6), ("f", 11, 1)]);
     }
 }

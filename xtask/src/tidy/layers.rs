@@ -52,32 +52,19 @@ struct Dependency {
 pub fn read(root: &Path) -> Result<Metadata> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--offline",
-        ])
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(root)
         .output()
         .context("cargo cannot be started")?;
     if !output.status.success() {
-        bail!(
-            "cargo metadata failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
     }
     serde_json::from_slice(&output.stdout).context("cargo metadata cannot be read")
 }
 
 /// Every dependency that is not an allowed arrow, and every crate in an unexpected folder.
 pub fn check(metadata: &Metadata, root: &Path) -> Vec<Finding> {
-    metadata
-        .packages
-        .iter()
-        .flat_map(|package| of_package(package, root))
-        .collect()
+    metadata.packages.iter().flat_map(|package| of_package(package, root)).collect()
 }
 
 /// Each crate must take the workspace's lints, `missing_docs` among them.
@@ -89,29 +76,18 @@ pub fn lints(path: &str, text: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let instead = "write `[lints]` and below it `workspace = true`";
-    vec![Finding::new(
-        path,
-        1,
-        "the workspace's lints are not taken",
-        instead,
-    )]
+    vec![Finding::new(path, 1, "the workspace's lints are not taken", instead)]
 }
 
 fn of_package(package: &Package, root: &Path) -> Vec<Finding> {
     let manifest = Path::new(&package.manifest_path);
-    let folder = manifest
-        .parent()
-        .and_then(Path::file_name)
-        .unwrap_or_default();
+    let folder = manifest.parent().and_then(Path::file_name).unwrap_or_default();
     let below = manifest.strip_prefix(root).unwrap_or(manifest);
     let file = below.to_string_lossy().replace('\\', "/");
     let name = short(&package.name).unwrap_or(&package.name);
     let mut findings = Vec::new();
     if folder != name {
-        let what = format!(
-            "crate `{}` does not have the name of its folder",
-            package.name
-        );
+        let what = format!("crate `{}` does not have the name of its folder", package.name);
         let instead = "name it `rehearsal-` and the folder's name";
         findings.push(Finding::new(&file, 1, what, instead));
     }
@@ -120,12 +96,7 @@ fn of_package(package: &Package, root: &Path) -> Vec<Finding> {
         let Some((what, instead)) = refuse(name, &dependency.name) else {
             continue;
         };
-        findings.push(Finding::new(
-            &file,
-            line_naming(&text, &dependency.name),
-            what,
-            instead,
-        ));
+        findings.push(Finding::new(&file, line_naming(&text, &dependency.name), what, instead));
     }
     findings
 }
@@ -135,34 +106,20 @@ fn refuse(from: &str, dependency: &str) -> Option<(String, String)> {
     if dependency == "anyhow" {
         let fine = from == TOP || from == CHORES;
         let what = format!("`{from}` depends on `anyhow`");
-        return (!fine).then(|| {
-            (
-                what,
-                "give each operation an error enum with `thiserror`".to_owned(),
-            )
-        });
+        return (!fine).then(|| (what, "give each operation an error enum with `thiserror`".to_owned()));
     }
     let to = short(dependency)?;
     if from == TOP && to != CHORES {
         return None;
     }
-    let (_, allowed) = ARROWS
-        .into_iter()
-        .find(|(folder, _)| *folder == from)
-        .unwrap_or((from, &[]));
+    let (_, allowed) = ARROWS.into_iter().find(|(folder, _)| *folder == from).unwrap_or((from, &[]));
     if allowed.contains(&to) {
         return None;
     }
     let what = format!("`{from}` depends on `{to}`, against the layering");
-    let list = if allowed.is_empty() {
-        "none of our crates".to_owned()
-    } else {
-        format!("only {}", allowed.join(", "))
-    };
-    Some((
-        what,
-        format!("let it see {list}, or argue the arrow in xtask/src/tidy/layers.rs"),
-    ))
+    let list =
+        if allowed.is_empty() { "none of our crates".to_owned() } else { format!("only {}", allowed.join(", ")) };
+    Some((what, format!("let it see {list}, or argue the arrow in xtask/src/tidy/layers.rs")))
 }
 
 /// The folder of one of our crates, `None` for everybody else's.
@@ -188,10 +145,7 @@ mod tests {
 
     fn said(json: &str) -> Vec<String> {
         let metadata: Metadata = serde_json::from_str(json).expect("a fixture");
-        check(&metadata, Path::new("/r"))
-            .into_iter()
-            .map(|f| format!("{}: {}", f.file, f.what))
-            .collect()
+        check(&metadata, Path::new("/r")).into_iter().map(|f| format!("{}: {}", f.file, f.what)).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::finding::Finding;
 use super::tree::Tree;
 
 /// What may stand in the top folder, beside dotfiles.
-const TOP: [&str; 16] = [
+const TOP: [&str; 17] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -21,6 +21,7 @@ const TOP: [&str; 16] = [
     "configs",
     "framework",
     "notebooks",
+    "rustfmt.toml",
     "tests",
     "xtask",
 ];
@@ -43,12 +44,7 @@ fn top(tree: &Tree) -> Vec<Finding> {
     }
     let instead = "move it into one of the folders, or add it to .gitignore";
     let finding = |(name, path): (&str, &str)| {
-        Finding::new(
-            path,
-            1,
-            format!("`{name}` does not belong in the top folder"),
-            instead,
-        )
+        Finding::new(path, 1, format!("`{name}` does not belong in the top folder"), instead)
     };
     strangers.into_iter().map(finding).collect()
 }
@@ -75,10 +71,7 @@ mod tests {
     use super::*;
 
     fn said(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files))
-            .into_iter()
-            .map(|f| format!("{}: {}", f.file, f.what))
-            .collect()
+        check(&Tree::of(files)).into_iter().map(|f| format!("{}: {}", f.file, f.what)).collect()
     }
 
     #[test]
@@ -105,21 +98,12 @@ mod tests {
 
     #[test]
     fn mod_files_are_found() {
-        assert_eq!(
-            said(&[("bin/src/a/mod.rs", "")]),
-            ["bin/src/a/mod.rs: a `mod.rs`"]
-        );
+        assert_eq!(said(&[("bin/src/a/mod.rs", "")]), ["bin/src/a/mod.rs: a `mod.rs`"]);
     }
 
     #[test]
     fn experiments_without_introduction_are_found() {
-        let files = [
-            ("configs/a.toml", "[experiment]\n"),
-            ("bin/Cargo.toml", "[package]\n"),
-        ];
-        assert_eq!(
-            said(&files),
-            ["configs/a.toml: the file does not introduce itself"]
-        );
+        let files = [("configs/a.toml", "[experiment]\n"), ("bin/Cargo.toml", "[package]\n")];
+        assert_eq!(said(&files), ["configs/a.toml: the file does not introduce itself"]);
     }
 }

@@ -77,10 +77,7 @@ pub fn item_end(code: &str, from: usize) -> usize {
 
 /// The line, counted from 1, of the byte at `offset`.
 pub fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset]
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
+    1 + text.as_bytes()[..offset].iter().filter(|b| **b == b'\n').count()
 }
 
 /// The offsets of `needle` in `code`, as whole words where its ends are word characters.
@@ -168,10 +165,7 @@ fn char_literal_len(rest: &str) -> Option<usize> {
         return close.map(|(at, _)| at + 2);
     }
     let len = char_len(inner);
-    inner
-        .get(len..)
-        .filter(|after| after.starts_with('\''))
-        .map(|_| len + 2)
+    inner.get(len..).filter(|after| after.starts_with('\'')).map(|_| len + 2)
 }
 
 /// `None` where the hashes open a raw identifier.
@@ -194,10 +188,7 @@ mod tests {
             ("a /* b /* c */ d */ e", "a                   e"),
             (r#"f("x\"y") g"#, "f(      ) g"),
             (r##"f(r#"x"y"#) g"##, "f(        ) g"),
-            (
-                "f(b\"x\", 'y', '\\'', '\\u{1}') g",
-                "f(    ,    ,     ,        ) g",
-            ),
+            ("f(b\"x\", 'y', '\\'', '\\u{1}') g", "f(    ,    ,     ,        ) g"),
             ("fn a<'b>(c: &'b str) {}", "fn a<'b>(c: &'b str) {}"),
             ("let r#type = 1;", "let r#type = 1;"),
         ] {
@@ -216,12 +207,10 @@ mod tests {
 
     #[test]
     fn only_the_marked_item_is_a_test() {
-        let code = "#[cfg(test)]\nuse a::{b, c};\nfn d([u8; 2]) {}\n#[cfg(test)]\nmod tests { fn e() { {} } }\nfn f() {}";
+        let code =
+            "#[cfg(test)]\nuse a::{b, c};\nfn d([u8; 2]) {}\n#[cfg(test)]\nmod tests { fn e() { {} } }\nfn f() {}";
         let live = without(code, &test_items(code));
-        assert!(
-            !live.contains("mod tests") && !live.contains("fn e"),
-            "{live}"
-        );
+        assert!(!live.contains("mod tests") && !live.contains("fn e"), "{live}");
         assert!(live.contains("fn d") && live.contains("fn f"), "{live}");
         assert_eq!(live.len(), code.len());
         let marked = "#![cfg(test)]\nfn a() {}";

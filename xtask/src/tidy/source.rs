@@ -31,11 +31,7 @@ impl<'a> Source<'a> {
     /// Prepares the views of `text`.
     pub fn new(path: &'a str, text: &'a str) -> Self {
         let code = lexer::code(text);
-        let tests = if is_test_file(path) {
-            lexer::everything(&code)
-        } else {
-            lexer::test_items(&code)
-        };
+        let tests = if is_test_file(path) { lexer::everything(&code) } else { lexer::test_items(&code) };
         let tested: usize = tests.iter().map(|t| text[t.clone()].lines().count()).sum();
         Self {
             path,
@@ -54,35 +50,20 @@ impl<'a> Source<'a> {
 
 /// All rules of this module.
 pub fn check(source: &Source<'_>) -> Vec<Finding> {
-    let rules = [
-        opening,
-        file_length,
-        function_length,
-        leftovers,
-        allows,
-        unwraps,
-        unsafe_code,
-    ];
+    let rules = [opening, file_length, function_length, leftovers, allows, unwraps, unsafe_code];
     rules.iter().flat_map(|rule| rule(source)).collect()
 }
 
 /// Integration tests, benchmarks and test modules in files of their own.
 fn is_test_file(path: &str) -> bool {
-    path.starts_with("tests/")
-        || path.contains("/tests/")
-        || path.contains("/benches/")
-        || path.ends_with("/tests.rs")
+    path.starts_with("tests/") || path.contains("/tests/") || path.contains("/benches/") || path.ends_with("/tests.rs")
 }
 
 fn opening(source: &Source<'_>) -> Vec<Finding> {
     let first = source.text.lines().next().unwrap_or_default();
     match first.strip_prefix("//!") {
         Some(rest) if !rest.trim().is_empty() => Vec::new(),
-        _ => vec![source.at(
-            0,
-            "the file does not introduce itself",
-            "open with `//!` and say what this room is for",
-        )],
+        _ => vec![source.at(0, "the file does not introduce itself", "open with `//!` and say what this room is for")],
     }
 }
 
@@ -103,10 +84,7 @@ fn function_length(source: &Source<'_>) -> Vec<Finding> {
         .into_iter()
         .filter(|function| function.lines > FUNCTION_LINES_MAX)
         .map(|function| {
-            let what = format!(
-                "`{}` has {} lines, at most {FUNCTION_LINES_MAX}",
-                function.name, function.lines
-            );
+            let what = format!("`{}` has {} lines, at most {FUNCTION_LINES_MAX}", function.name, function.lines);
             let instead = "give its steps functions of their own";
             Finding::new(source.path, function.line, what, instead)
         })
@@ -133,9 +111,7 @@ fn allows(source: &Source<'_>) -> Vec<Finding> {
 
 fn unwraps(source: &Source<'_>) -> Vec<Finding> {
     let instead = "return an error, or `expect` with why it cannot fail";
-    lexer::find(&source.live, ".unwrap()")
-        .map(|at| source.at(at, "`unwrap` outside tests", instead))
-        .collect()
+    lexer::find(&source.live, ".unwrap()").map(|at| source.at(at, "`unwrap` outside tests", instead)).collect()
 }
 
 fn unsafe_code(source: &Source<'_>) -> Vec<Finding> {
@@ -143,9 +119,7 @@ fn unsafe_code(source: &Source<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let instead = format!("use rustix, or move it below {UNSAFE_HOME}");
-    lexer::find(&source.code, "unsafe")
-        .map(|at| source.at(at, "`unsafe` outside its one folder", &instead))
-        .collect()
+    lexer::find(&source.code, "unsafe").map(|at| source.at(at, "`unsafe` outside its one folder", &instead)).collect()
 }
 
 #[cfg(test)]
@@ -154,16 +128,12 @@ mod tests {
 
     /// What the rules say of `text` at `path`, as `line: what`.
     fn said(path: &str, text: &str) -> Vec<String> {
-        check(&Source::new(path, text))
-            .into_iter()
-            .map(|f| format!("{}: {}", f.line, f.what))
-            .collect()
+        check(&Source::new(path, text)).into_iter().map(|f| format!("{}: {}", f.line, f.what)).collect()
     }
 
     #[test]
     fn a_good_file_passes() {
-        let text =
-            "//! Says what it is for. todo!\nfn a() { b.expect(\"`.unwrap()` and unsafe\") }\n";
+        let text = "//! Says what it is for. todo!\nfn a() { b.expect(\"`.unwrap()` and unsafe\") }\n";
         assert!(said("actors/src/a.rs", text).is_empty());
     }
 
@@ -181,24 +151,15 @@ mod tests {
         let fits = format!("//! A.\n{}{tests}", "// a\n".repeat(499));
         assert!(said("actors/src/a.rs", &fits).is_empty());
         let long = format!("{tests}//! A.\n{}", "// a\n".repeat(500));
-        assert!(
-            said("actors/src/a.rs", &long)
-                .contains(&"1: 501 lines outside tests, at most 500".into())
-        );
+        assert!(said("actors/src/a.rs", &long).contains(&"1: 501 lines outside tests, at most 500".into()));
         let main = format!("//! A.\n{}", "// a\n".repeat(60));
-        assert_eq!(
-            said("bin/src/main.rs", &main),
-            ["1: 61 lines outside tests, at most 60"]
-        );
+        assert_eq!(said("bin/src/main.rs", &main), ["1: 61 lines outside tests, at most 60"]);
     }
 
     #[test]
     fn long_functions_are_found_outside_tests() {
         let long = format!("//! A.\nfn a() {{\n{}}}\n", "b();\n".repeat(69));
-        assert_eq!(
-            said("actors/src/a.rs", &long),
-            ["2: `a` has 71 lines, at most 70"]
-        );
+        assert_eq!(said("actors/src/a.rs", &long), ["2: `a` has 71 lines, at most 70"]);
         assert!(said("tests/a.rs", &long).is_empty());
         let fits = format!("//! A.\nfn a() {{\n{}}}\n", "b();\n".repeat(68));
         assert!(said("actors/src/a.rs", &fits).is_empty());
@@ -208,14 +169,7 @@ mod tests {
     fn leftovers_are_found_in_tests_too() {
         let text = "//! A.\nfn a() { todo!() }\n#[cfg(test)]\nmod tests { fn b() { dbg!(1); unimplemented!() } }\n";
         let found = said("actors/src/a.rs", text);
-        assert_eq!(
-            found,
-            [
-                "2: `todo!` left behind",
-                "4: `unimplemented!` left behind",
-                "4: `dbg!` left behind"
-            ]
-        );
+        assert_eq!(found, ["2: `todo!` left behind", "4: `unimplemented!` left behind", "4: `dbg!` left behind"]);
     }
 
     #[test]
@@ -223,16 +177,14 @@ mod tests {
         let text = "//! A.\n#![allow(a)]\n#[allow(b)]\n#[expect(c, reason = \"d\")]\nfn e() {}\n";
         assert_eq!(
             said("actors/src/a.rs", text),
-            [
-                "3: a lint is silenced without a reason",
-                "2: a lint is silenced without a reason"
-            ]
+            ["3: a lint is silenced without a reason", "2: a lint is silenced without a reason"]
         );
     }
 
     #[test]
     fn unwraps_are_found_outside_tests() {
-        let text = "//! A.\nfn a() { b.unwrap(); c.unwrap_or(1); }\n#[cfg(test)]\nmod tests { fn d() { e.unwrap() } }\n";
+        let text =
+            "//! A.\nfn a() { b.unwrap(); c.unwrap_or(1); }\n#[cfg(test)]\nmod tests { fn d() { e.unwrap() } }\n";
         assert_eq!(said("actors/src/a.rs", text), ["2: `unwrap` outside tests"]);
         assert!(said("bin/tests/a.rs", text).is_empty());
     }
@@ -240,10 +192,7 @@ mod tests {
     #[test]
     fn unsafe_has_one_home() {
         let text = "//! A.\n#![forbid(unsafe_code)]\nfn a() { unsafe { b() } }\n";
-        assert_eq!(
-            said("actors/src/a.rs", text),
-            ["3: `unsafe` outside its one folder"]
-        );
+        assert_eq!(said("actors/src/a.rs", text), ["3: `unsafe` outside its one folder"]);
         assert!(said("framework/replay/src/sys/a.rs", text).is_empty());
     }
 }

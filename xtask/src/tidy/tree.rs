@@ -7,14 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Build products and results, never looked at without git's own list of what to ignore.
-const IGNORED: [&str; 6] = [
-    ".git",
-    ".venv",
-    "__pycache__",
-    ".ipynb_checkpoints",
-    "results",
-    "target",
-];
+const IGNORED: [&str; 6] = [".git", ".venv", "__pycache__", ".ipynb_checkpoints", "results", "target"];
 
 /// Every file's path below the top folder, with its text (`None` where it is not text).
 #[derive(Debug, Default)]
@@ -50,9 +43,7 @@ impl Tree {
 
     /// The files that are text, in the order of their paths.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.files
-            .iter()
-            .filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
+        self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
     /// Whether `path` is a file, or a folder with files in it; the empty path is the top folder.
@@ -60,35 +51,21 @@ impl Tree {
         let folder = format!("{path}/");
         path.is_empty()
             || self.files.contains_key(path)
-            || self
-                .files
-                .range(folder.clone()..)
-                .next()
-                .is_some_and(|(next, _)| next.starts_with(&folder))
+            || self.files.range(folder.clone()..).next().is_some_and(|(next, _)| next.starts_with(&folder))
     }
 
     /// A tree of texts.
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
-        let files = files
-            .iter()
-            .map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned())));
-        Self {
-            files: files.collect(),
-        }
+        let files = files.iter().map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned())));
+        Self { files: files.collect() }
     }
 }
 
 /// Tracked files and new ones that are not ignored; `None` when `root` is not git's to list.
 fn from_git(root: &Path) -> Option<Vec<String>> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .ok()?;
@@ -105,11 +82,7 @@ fn walk(root: &Path, below: &str) -> io::Result<Vec<String>> {
         if IGNORED.contains(&name.as_str()) {
             continue;
         }
-        let path = if below.is_empty() {
-            name
-        } else {
-            format!("{below}/{name}")
-        };
+        let path = if below.is_empty() { name } else { format!("{below}/{name}") };
         if entry.file_type()?.is_dir() {
             paths.extend(walk(root, &path)?);
         } else {

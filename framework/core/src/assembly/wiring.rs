@@ -1,6 +1,6 @@
 //! The wiring of one group while it is built.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{Assembly, MediaSource, Serve, Subscription};
@@ -100,6 +100,7 @@ impl Wiring for GroupWiring<'_> {
         let media = MediaId(self.assembly.media.len() as u16);
         self.assembly.media.push(clip.live);
         self.assembly.frame_sizes.push(clip.sizes.clone());
+        self.assembly.media_recipes.push(recipe);
         Ok(Frames { recipe, media, sizes: clip.sizes })
     }
 

@@ -1,0 +1,385 @@
+//! The receiver: worker slots, a bounded backlog, and an analyzer for what comes in.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use rehearsal_core::payload::RenderContext;
+use rehearsal_core::{
+    Actor, BuildError, Event, ExchangeId, GroupContext, Head, Kind, Outbox, Payload, Pool, Recipe, RecipeId, Reply,
+    Role, Span, Status, Time, Wiring, Work, WorkKey, WorkResult,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Length of an acknowledgement, bytes: room for any number, filled up with spaces.
+const ACK_BYTES: u32 = 40;
+
+/// Answers requests.
+pub struct Receiver;
+
+/// The receiver's own keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReceiverParams {
+    /// Requests that are analysed at the same time. Assumed: enough for the 20 ms pause of PL-5G at 800 requests/s.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub workers: u32,
+    /// Requests that may wait for a worker; what comes then is rejected. Assumed: four for each worker.
+    #[schemars(range(max = 1_000_000))]
+    pub backlog: u32,
+    /// Where to listen, `address:port`; without it, at an address of the engine's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    /// What is done with each request.
+    pub analyzer: AnalyzerParams,
+}
+
+/// What is done with each request. Its form and size are checked always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnalyzerParams {
+    /// Wait this long, without using a core (PL-5G: 20 ms).
+    pub pause: Span,
+    /// Compute this long, on one core.
+    pub spin: Span,
+    /// Decode the whole picture or document, not only its form.
+    pub decode: bool,
+}
+
+impl Default for ReceiverParams {
+    fn default() -> Self {
+        ReceiverParams { workers: 16, backlog: 64, listen: None, analyzer: AnalyzerParams::default() }
+    }
+}
+
+impl Kind for Receiver {
+    const NAME: &'static str = "receiver";
+    const SUMMARY: &'static str = "checks and answers what it is sent";
+    const ROLE: Role = Role::Receiver;
+    type Params = ReceiverParams;
+
+    fn build(
+        params: &ReceiverParams,
+        cx: &GroupContext<'_>,
+        wiring: &mut dyn Wiring,
+    ) -> Result<Box<dyn Pool>, BuildError> {
+        if params.workers == 0 {
+            return Err(BuildError::of("workers", "a receiver has at least one worker"));
+        }
+        if params.listen.is_some() && cx.members.len() > 1 {
+            let reason = "several instances cannot share one address; leave `listen` out, or write `count = 1`";
+            return Err(BuildError::of("listen", reason));
+        }
+        let listen = match &params.listen {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| {
+                BuildError::of("listen", format!("`{text}` is no address; write for instance `127.0.0.1:8080`"))
+            })?),
+        };
+        wiring.serve(listen);
+        let spec = Arc::new(Desk {
+            workers: params.workers,
+            backlog: params.backlog as usize,
+            analyzer: params.analyzer,
+            ack: wiring.recipe(Arc::new(Ack)),
+        });
+        let members: Vec<_> = cx.members.clone().map(|_| Server::new(&spec)).collect();
+        Ok(Box::new(members))
+    }
+}
+
+/// What the members share.
+#[derive(Debug)]
+struct Desk {
+    workers: u32,
+    backlog: usize,
+    analyzer: AnalyzerParams,
+    ack: RecipeId,
+}
+
+/// One receiving actor.
+#[derive(Debug)]
+struct Server {
+    desk: Arc<Desk>,
+    /// A request for each worker that has ever been busy; its place is the work's key.
+    slots: Vec<Job>,
+    /// Places of workers that are free again.
+    free: Vec<u32>,
+    backlog: VecDeque<Waiting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    exchange: ExchangeId,
+    seq: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    job: Job,
+    arrived: Time,
+    limit: Span,
+}
+
+impl Server {
+    fn new(desk: &Arc<Desk>) -> Self {
+        Server { desk: desk.clone(), slots: Vec::new(), free: Vec::new(), backlog: VecDeque::new() }
+    }
+
+    fn request(&mut self, now: Time, exchange: ExchangeId, head: &Head, out: &mut Outbox) {
+        let job = Job { exchange, seq: head.seq };
+        if let Some(worker) = self.worker() {
+            self.analyze(worker, job, out);
+        } else if self.backlog.len() < self.desk.backlog {
+            self.backlog.push_back(Waiting { job, arrived: now, limit: head.limit });
+        } else {
+            reject(exchange, out);
+        }
+    }
+
+    /// A worker that is free.
+    fn worker(&mut self) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let next = self.slots.len() as u32;
+            (next < self.desk.workers).then(|| {
+                self.slots.push(Job { exchange: ExchangeId::default(), seq: 0 });
+                next
+            })
+        })
+    }
+
+    fn analyze(&mut self, worker: u32, job: Job, out: &mut Outbox) {
+        self.slots[worker as usize] = job;
+        let AnalyzerParams { pause, spin, decode } = self.desk.analyzer;
+        out.work(WorkKey(u64::from(worker)), Work::Analyze { exchange: job.exchange, decode, pause, spin });
+    }
+
+    /// A worker has finished: it answers, and takes the next request that has not waited too long.
+    fn done(&mut self, now: Time, worker: u32, result: WorkResult, out: &mut Outbox) {
+        let Some(job) = self.slots.get(worker as usize).copied() else { return };
+        let status = if result == WorkResult::Invalid { Status::Invalid } else { Status::Success };
+        let payload = Payload::new(ACK_BYTES, self.desk.ack, job.seq);
+        out.respond(job.exchange, Reply { status, payload });
+        while let Some(next) = self.backlog.pop_front() {
+            if next.limit.is_zero() || now.since(next.arrived) <= next.limit {
+                self.analyze(worker, next.job, out);
+                return;
+            }
+            reject(next.job.exchange, out);
+        }
+        self.free.push(worker);
+    }
+}
+
+fn reject(exchange: ExchangeId, out: &mut Outbox) {
+    out.respond(exchange, Reply { status: Status::Rejected, payload: Payload::EMPTY });
+}
+
+impl Actor for Server {
+    fn timers(&self) -> u32 {
+        0
+    }
+
+    fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
+        match event {
+            Event::Request { exchange, head, .. } => self.request(now, exchange, head, out),
+            Event::WorkDone { key, result } => self.done(now, key.0 as u32, *result, out),
+            // datagrams are counted by the engine; after a stop it goes on answering
+            _ => {}
+        }
+    }
+}
+
+/// `{"ack":7}`, filled up with spaces to [`ACK_BYTES`].
+#[derive(Debug)]
+struct Ack;
+
+impl Recipe for Ack {
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    fn render(&self, cx: RenderContext, out: &mut BytesMut) {
+        let start = out.len();
+        write!(out, r#"{{"ack":{}"#, cx.seq).expect("memory is the only limit");
+        out.resize(start + cx.bytes as usize - 1, b' ');
+        out.extend_from_slice(b"}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rehearsal_core::{Command, Times};
+
+    use super::*;
+    use crate::testing::{Experiment, Stage, at};
+
+    fn params(workers: u32, backlog: u32) -> ReceiverParams {
+        let analyzer = AnalyzerParams { pause: Span::from_millis(20), spin: Span::from_micros(500), decode: true };
+        ReceiverParams { workers, backlog, listen: None, analyzer }
+    }
+
+    fn stage(workers: u32, backlog: u32) -> Stage {
+        Experiment::default().build::<Receiver>(&params(workers, backlog)).expect("it builds")
+    }
+
+    /// Request number `n` comes in, with the longest wait it allows.
+    fn ask(stage: &mut Stage, now: u64, n: u64, limit: Span) -> Vec<Command> {
+        let head = Head { seq: 100 + n, limit, ..Head::default() };
+        let payload = Payload::new(10, Payload::RECEIVED, 0);
+        stage.tell(at(now), Event::Request { exchange: ExchangeId(n), head: &head, payload: &payload })
+    }
+
+    fn done(stage: &mut Stage, now: u64, work: WorkKey, result: WorkResult) -> Vec<Command> {
+        stage.tell(at(now), Event::WorkDone { key: work, result: &result })
+    }
+
+    /// The key of the work on exchange `n`, which must be all that is asked for last.
+    fn work(wishes: &[Command], n: u64) -> WorkKey {
+        let expected = Work::Analyze {
+            exchange: ExchangeId(n),
+            decode: true,
+            pause: Span::from_millis(20),
+            spin: Span::from_micros(500),
+        };
+        match wishes.last() {
+            Some(Command::Work { key, work }) if *work == expected => *key,
+            _ => panic!("no work on {n} in {wishes:?}"),
+        }
+    }
+
+    fn answers(wishes: &[Command]) -> Vec<(u64, Status)> {
+        let answer = |wish: &Command| match wish {
+            Command::Respond { exchange, reply } => Some((exchange.0, reply.status)),
+            _ => None,
+        };
+        wishes.iter().filter_map(answer).collect()
+    }
+
+    #[test]
+    fn workers_then_backlog_then_rejection() {
+        let mut stage = stage(2, 2);
+        let first = work(&ask(&mut stage, 0, 1, Span::ZERO), 1);
+        let second = work(&ask(&mut stage, 0, 2, Span::ZERO), 2);
+        assert_ne!(first, second);
+        assert_eq!(ask(&mut stage, 1, 3, Span::ZERO), []);
+        assert_eq!(ask(&mut stage, 1, 4, Span::ZERO), []);
+        assert_eq!(answers(&ask(&mut stage, 1, 5, Span::ZERO)), [(5, Status::Rejected)]);
+        // whoever is free takes the one that has waited longest
+        let wishes = done(&mut stage, 20, second, WorkResult::Done);
+        assert_eq!(answers(&wishes), [(2, Status::Success)]);
+        let third = work(&wishes, 3);
+        let wishes = done(&mut stage, 21, first, WorkResult::Invalid);
+        assert_eq!(answers(&wishes), [(1, Status::Invalid)]);
+        let fourth = work(&wishes, 4);
+        assert_eq!(answers(&done(&mut stage, 40, third, WorkResult::Done)), [(3, Status::Success)]);
+        assert_eq!(answers(&done(&mut stage, 41, fourth, WorkResult::Done)), [(4, Status::Success)]);
+        work(&ask(&mut stage, 50, 6, Span::ZERO), 6);
+    }
+
+    #[test]
+    fn without_a_backlog_it_rejects_at_once() {
+        let mut stage = stage(1, 0);
+        work(&ask(&mut stage, 0, 1, Span::ZERO), 1);
+        assert_eq!(answers(&ask(&mut stage, 0, 2, Span::ZERO)), [(2, Status::Rejected)]);
+    }
+
+    #[test]
+    fn what_waited_longer_than_its_limit_is_rejected_when_its_turn_comes() {
+        let mut stage = stage(1, 8);
+        let first = work(&ask(&mut stage, 0, 1, Span::from_millis(1)), 1);
+        ask(&mut stage, 0, 2, Span::from_millis(19));
+        ask(&mut stage, 1, 3, Span::from_millis(19));
+        ask(&mut stage, 0, 4, Span::ZERO);
+        let wishes = done(&mut stage, 20, first, WorkResult::Done);
+        assert_eq!(
+            answers(&wishes),
+            [(1, Status::Success), (2, Status::Rejected)],
+            "its own limit is on the wait alone"
+        );
+        let third = work(&wishes, 3);
+        let wishes = done(&mut stage, 10_000, third, WorkResult::Done);
+        work(&wishes, 4);
+    }
+
+    #[test]
+    fn it_goes_on_answering_after_the_stop() {
+        let mut stage = stage(1, 8);
+        let first = work(&ask(&mut stage, 0, 1, Span::ZERO), 1);
+        ask(&mut stage, 0, 2, Span::ZERO);
+        assert_eq!(stage.tell(at(5), Event::Stop), []);
+        let wishes = done(&mut stage, 20, first, WorkResult::Done);
+        let second = work(&wishes, 2);
+        assert_eq!(answers(&done(&mut stage, 40, second, WorkResult::Done)), [(2, Status::Success)]);
+    }
+
+    #[test]
+    fn the_acknowledgement_is_json_of_a_fixed_length() {
+        let mut stage = stage(1, 0);
+        let first = work(&ask(&mut stage, 0, 7, Span::ZERO), 7);
+        let wishes = done(&mut stage, 20, first, WorkResult::Done);
+        let [Command::Respond { reply, .. }] = wishes[..] else { panic!("{wishes:?}") };
+        for (seq, expected) in [(reply.payload.seq, 107_u64), (u64::MAX, u64::MAX)] {
+            let text = stage.render(Payload { seq, ..reply.payload });
+            assert_eq!(text.len(), 40);
+            assert_eq!(serde_json::from_slice::<serde_json::Value>(&text).expect("JSON")["ack"], expected);
+        }
+        assert_eq!(stage.recipe(reply.payload).content_type(), "application/json");
+    }
+
+    #[test]
+    fn datagrams_want_no_answer() {
+        let mut stage = stage(1, 0);
+        let payload = Payload::new(10, Payload::RECEIVED, 0);
+        let event = Event::Datagram { head: &Head::default(), times: &Times::default(), payload: &payload };
+        assert_eq!(stage.tell(at(0), event), []);
+    }
+
+    #[test]
+    fn every_request_is_answered_once_in_the_order_of_arrival() {
+        let mut stage = stage(3, 5);
+        let (mut keys, mut seen) = (VecDeque::new(), Vec::new());
+        for n in 0..200 {
+            let mut wishes = ask(&mut stage, n, n, Span::ZERO);
+            if n % 2 == 0 && keys.len() == 3 {
+                let key = keys.pop_front().expect("a busy worker");
+                wishes.extend(done(&mut stage, n, key, WorkResult::Done));
+            }
+            seen.extend(answers(&wishes));
+            keys.extend(
+                wishes.iter().filter_map(|w| if let Command::Work { key, .. } = w { Some(*key) } else { None }),
+            );
+            assert!(keys.len() <= 3, "never more than the workers");
+        }
+        while let Some(key) = keys.pop_front() {
+            let wishes = done(&mut stage, 1000, key, WorkResult::Done);
+            seen.extend(answers(&wishes));
+            keys.extend(
+                wishes.iter().filter_map(|w| if let Command::Work { key, .. } = w { Some(*key) } else { None }),
+            );
+        }
+        let served: Vec<u64> = seen.iter().filter(|a| a.1 == Status::Success).map(|a| a.0).collect();
+        assert!(served.is_sorted(), "{served:?}");
+        let mut all: Vec<u64> = seen.iter().map(|a| a.0).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..200).collect::<Vec<_>>());
+        assert!(served.len() > 100 && served.len() < 200);
+    }
+
+    #[test]
+    fn addresses_and_workers_are_checked() {
+        let listen = |text: &str| ReceiverParams { listen: Some(text.into()), ..ReceiverParams::default() };
+        let stage = Experiment::default().build::<Receiver>(&listen("127.0.0.1:8080")).expect("an address");
+        let serve = stage.assembly.groups[0].serve.expect("it serves");
+        assert_eq!(serve.listen.map(|a| a.port()), Some(8080));
+        let (key, reason) = Experiment::default().refusal::<Receiver>(&listen("localhost"));
+        assert_eq!(key, Some("listen"));
+        assert_eq!(reason, "`localhost` is no address; write for instance `127.0.0.1:8080`");
+        let two = Experiment { count: 2, ..Experiment::default() };
+        assert_eq!(two.refusal::<Receiver>(&listen("127.0.0.1:8080")).0, Some("listen"));
+        assert!(two.build::<Receiver>(&ReceiverParams::default()).is_ok());
+        assert_eq!(two.refusal::<Receiver>(&params(0, 1)).0, Some("workers"));
+    }
+}

@@ -1,0 +1,196 @@
+//! The command line: verbs, flags, their environment variables and their help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What the user typed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rehearsal",
+    version,
+    about = "Write a network experiment once: dry-run it in virtual time, then run it for real",
+    long_about = "Rehearsal runs one experiment file in two ways: `simulate` is a deterministic dry run in virtual time, \
+                  `emulate` sends real traffic between real actors. Both leave the same kind of result bundle, which \
+                  begins with a verdict: may these numbers be trusted?",
+    after_long_help = EXIT_CODES,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0    the run passed
+  1    internal error
+  2    usage, or something wrong in the experiment file
+  3    refused before the start (ports, descriptors, targets, output folder)
+  10   a threshold failed
+  20   the run is INVALID, or DEGRADED with --strict (outranks 10)
+  130  stopped by Ctrl-C; 143 by SIGTERM
+
+Every flag can be set by a variable REHEARSAL_<FLAG>; a flag outranks a variable, which outranks the file.";
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Write a commented first experiment
+    Init(Init),
+    /// Validate an experiment and explain what it will do
+    Check(Check),
+    /// Dry-run an experiment in virtual time: deterministic, on any laptop
+    Simulate(Simulate),
+    /// Run an experiment for real: real sockets, real time, measured latency
+    Emulate(Emulate),
+}
+
+/// `rehearsal init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// Where to write it; an existing file is never overwritten
+    #[arg(default_value = "experiment.toml")]
+    pub file: PathBuf,
+}
+
+/// `rehearsal check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  rehearsal check configs/uav-control.toml
+  rehearsal check configs/pl5g/b1.toml --scale 0.01 --resolved
+  rehearsal check --schema > experiment.schema.json")]
+pub struct Check {
+    /// The experiment and what to change in it
+    #[command(flatten)]
+    pub experiment: OptionalExperiment,
+    /// Print the experiment with every default filled in
+    #[arg(long, conflicts_with = "schema")]
+    pub resolved: bool,
+    /// Print the JSON Schema of experiment files, for editors
+    #[arg(long, conflicts_with = "file")]
+    pub schema: bool,
+}
+
+/// An experiment that may be left out (`check --schema`).
+#[derive(Debug, Args)]
+pub struct OptionalExperiment {
+    /// The experiment file
+    #[arg(required_unless_present = "schema")]
+    pub file: Option<PathBuf>,
+    /// What to change in it
+    #[command(flatten)]
+    pub overrides: Overrides,
+}
+
+/// Changes to an experiment file.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "Experiment")]
+pub struct Overrides {
+    /// Change one value, by its path in the file: --set nodes.camera.count=8
+    #[arg(long = "set", value_name = "PATH=VALUE", env = "REHEARSAL_SET", value_delimiter = None)]
+    pub set: Vec<String>,
+    /// Multiply request counts (or the duration) for a trial: --scale 0.01
+    #[arg(long, value_name = "FACTOR", env = "REHEARSAL_SCALE")]
+    pub scale: Option<f64>,
+    /// Another seed
+    #[arg(long, env = "REHEARSAL_SEED")]
+    pub seed: Option<u64>,
+    /// Another number of repetitions
+    #[arg(long, value_name = "N", env = "REHEARSAL_REPETITIONS")]
+    pub repetitions: Option<u32>,
+    /// Another duration, such as 30s
+    #[arg(long, value_name = "TIME", env = "REHEARSAL_DURATION")]
+    pub duration: Option<String>,
+    /// Run only this node in this process (repeatable); the others must listen at fixed addresses
+    #[arg(long, value_name = "NODE", env = "REHEARSAL_ONLY", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Run all nodes but this one in this process (repeatable)
+    #[arg(long, value_name = "NODE", env = "REHEARSAL_WITHOUT", value_delimiter = ',', conflicts_with = "only")]
+    pub without: Vec<String>,
+}
+
+/// Where results go and how they are shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Results")]
+pub struct Output {
+    /// Folder of the result bundle [default: results/<experiment>-<engine>-<time>]
+    #[arg(long, value_name = "DIR", env = "REHEARSAL_OUT")]
+    pub out: Option<PathBuf>,
+    /// How the summary is printed
+    #[arg(long, value_enum, default_value_t = Format::Text, env = "REHEARSAL_FORMAT")]
+    pub format: Format,
+    /// Also write series.csv
+    #[arg(long, env = "REHEARSAL_CSV")]
+    pub csv: bool,
+    /// A DEGRADED run exits with 20 too
+    #[arg(long, env = "REHEARSAL_STRICT")]
+    pub strict: bool,
+    /// No progress on stderr
+    #[arg(long, short, env = "REHEARSAL_QUIET")]
+    pub quiet: bool,
+}
+
+/// How a summary is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// For programs, on stdout
+    Json,
+}
+
+/// `rehearsal simulate`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  rehearsal simulate configs/uav-control.toml
+  rehearsal simulate configs/pl5g/b1.toml --scale 0.1 --repetitions 3
+  rehearsal simulate experiment.toml --set links.default.delay=5ms --out results/slow-link")]
+pub struct Simulate {
+    /// The experiment file
+    pub file: PathBuf,
+    /// What to change in it
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
+    /// Encode and decode every message, as a network would
+    #[arg(long, env = "REHEARSAL_WIRE", help_heading = "Engine")]
+    pub wire: bool,
+    /// Print the fingerprint of the event trace and the schedule's digest on stdout
+    #[arg(long, env = "REHEARSAL_DIGEST", help_heading = "Engine")]
+    pub digest: bool,
+}
+
+/// `rehearsal emulate`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  rehearsal emulate configs/uav-control.toml
+  rehearsal emulate configs/pl5g/a1.toml --scale 0.01 --out results/a1-trial
+  rehearsal emulate x.toml --only receiver        # in one terminal; Ctrl-C ends it
+  rehearsal emulate x.toml --without receiver     # in another
+
+The first Ctrl-C stops the traffic, waits for what is under way and writes the bundle; the second ends at once.")]
+pub struct Emulate {
+    /// The experiment file
+    pub file: PathBuf,
+    /// What to change in it
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// Where results go
+    #[command(flatten)]
+    pub output: Output,
+    /// Permit traffic to this address or network, such as 10.0.0.0/24 (repeatable) [default: loopback only]
+    #[arg(long, value_name = "CIDR", env = "REHEARSAL_ALLOW", value_delimiter = ',', help_heading = "Engine")]
+    pub allow: Vec<String>,
+    /// Threads that carry actors and their connections [default: one per core, at most one per node]
+    #[arg(long, value_name = "N", env = "REHEARSAL_SHARDS", help_heading = "Engine")]
+    pub shards: Option<usize>,
+    /// Wake-ups are rounded up to the smaller of this and half a gap; 0s for none (more CPU, less lag)
+    #[arg(long, value_name = "TIME", default_value = "250us", env = "REHEARSAL_QUANTUM", help_heading = "Engine")]
+    pub quantum: String,
+    /// Spin for the last 80 µs before each departure: lag of a few µs, for a whole core per shard
+    #[arg(long, env = "REHEARSAL_SPIN", help_heading = "Engine")]
+    pub spin: bool,
+}

@@ -1,0 +1,22 @@
+//! Thresholds as the experiment states them, in the form that the bundle evaluates.
+
+use rehearsal_export::{Op, Threshold};
+use rehearsal_scenario::{Comparison, Experiment};
+
+/// The experiment's thresholds.
+pub fn of(experiment: &Experiment) -> Vec<Threshold> {
+    let all = experiment.thresholds.iter().map(|t| Threshold {
+        text: format!("{}.{} {}", t.metric, t.stat, t.text),
+        scope: None,
+        metric: t.metric.clone(),
+        stat: t.stat.clone(),
+        op: match t.op {
+            Comparison::Below => Op::Less,
+            Comparison::AtMost => Op::LessOrEqual,
+            Comparison::Above => Op::Greater,
+            Comparison::AtLeast => Op::GreaterOrEqual,
+        },
+        value: t.value,
+    });
+    all.collect()
+}

@@ -1,0 +1,43 @@
+//! The run's clock: CLOCK_MONOTONIC, counted from the run's creation.
+
+use rehearsal_core::Time;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Tells the run's time. All shards of a process hold the same one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    epoch_ns: u64,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub(crate) fn start() -> Self {
+        Clock { epoch_ns: nanos(clock_gettime(ClockId::Monotonic)) }
+    }
+
+    /// Now.
+    #[inline]
+    pub(crate) fn now(self) -> Time {
+        Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)).saturating_sub(self.epoch_ns))
+    }
+
+    /// The run's time `at` on CLOCK_MONOTONIC, for timers of the operating system.
+    pub(crate) fn monotonic(self, at: Time) -> Timespec {
+        let ns = self.epoch_ns.saturating_add(at.as_nanos());
+        Timespec { tv_sec: (ns / 1_000_000_000).cast_signed(), tv_nsec: (ns % 1_000_000_000).cast_signed() }
+    }
+}
+
+/// Unix time, ns: what a payload tells its reader.
+pub(crate) fn unix_ns() -> u64 {
+    nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// CPU time of the calling thread, ns.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}

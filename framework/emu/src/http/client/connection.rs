@@ -1,0 +1,240 @@
+//! One connection: connects when it has something to send, sends one attempt after the other, notices when the peer
+//! closes while nothing is under way.
+//!
+//! An attempt counts as sent when its connection takes it, so opening a connection is service time. An attempt is sent
+//! again on a fresh connection, without being counted twice, only if the peer had closed the old one and not a single
+//! byte had been written (RFC 9112 §9.3.1 allows no more for a POST). Every other loss is the attempt's own.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use rehearsal_core::Status;
+use rehearsal_core::plan::Connection;
+use tokio::net::TcpStream;
+
+use super::{ConnectionId, Line, Target};
+use crate::http::{HEAD, status, write_head};
+use crate::shard::{Answer, Outgoing, Shard};
+
+/// How long a connection that was used once waits for its peer to close it. Assumed: several times any round trip in a
+/// lab.
+const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// No answer: refused, reset, or cut off.
+const NONE: Answer = Answer { status: Status::Unacknowledged, bytes: 0 };
+
+/// Runs a connection until its shard wants it closed.
+pub(super) async fn run(shard: Rc<RefCell<Shard>>, id: ConnectionId, line: Rc<Line>, target: Rc<Target>) {
+    let mut link = None;
+    while let Some(job) = next(&shard, id, &mut link).await {
+        let attempt = job.id;
+        line.cut.set(false);
+        let answer = tokio::select! {
+            biased;
+            () = cut(&line) => None,
+            answer = exchange(&shard, &mut link, &target, job) => Some(answer),
+        };
+        match answer {
+            Some(answer) => shard.borrow_mut().complete(attempt, answer),
+            None => link = None,
+        }
+        if target.connection == Connection::PerRequest
+            && let Some(link) = link.take()
+        {
+            link.linger().await;
+        }
+    }
+    drop(link);
+    shard.borrow_mut().closed(id);
+}
+
+/// The next attempt. Meanwhile an open link is watched: if the peer closes it, it is gone before it is needed.
+async fn next(shard: &RefCell<Shard>, id: ConnectionId, link: &mut Option<Link>) -> Option<Outgoing> {
+    poll_fn(|cx| {
+        if link.as_mut().is_some_and(|l| l.protocol.is_over(cx)) {
+            *link = None;
+        }
+        shard.borrow_mut().poll_job(id, cx)
+    })
+    .await
+}
+
+/// Returns when the shard cuts the attempt off.
+async fn cut(line: &Line) {
+    poll_fn(|cx| {
+        line.listen(cx);
+        if line.cut.get() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+async fn exchange(shard: &RefCell<Shard>, link: &mut Option<Link>, target: &Target, job: Outgoing) -> Answer {
+    let mut request = request(target, job);
+    loop {
+        let reused = link.is_some();
+        if !reused {
+            match Link::open(target).await {
+                Ok(fresh) => *link = Some(fresh),
+                Err(why) => {
+                    if is_shortage(&why) {
+                        shard.borrow_mut().short_of_connections();
+                    }
+                    return NONE;
+                }
+            }
+        }
+        let Some(open) = link.as_mut() else { return NONE };
+        match open.exchange(request).await {
+            Ended::Answered(answer) => {
+                return answer;
+            }
+            Ended::Unwritten(unsent) if reused => {
+                *link = None;
+                request = unsent;
+            }
+            Ended::Unwritten(_) | Ended::Broken => {
+                *link = None;
+                return NONE;
+            }
+        }
+    }
+}
+
+fn request(target: &Target, job: Outgoing) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(job.body));
+    *request.method_mut() = Method::POST;
+    let headers = request.headers_mut();
+    headers.reserve(4);
+    headers.insert(HOST, target.host.clone());
+    headers.insert(CONTENT_TYPE, job.content_type);
+    headers.insert(HEAD, write_head(&job.head));
+    if target.connection == Connection::PerRequest {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    request
+}
+
+/// EMFILE, ENFILE, EADDRNOTAVAIL: this host's shortage, not the peer's refusal.
+fn is_shortage(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::AddrNotAvailable
+        || matches!(why.raw_os_error().map(rustix::io::Errno::from_raw_os_error),
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}
+
+/// A TCP connection that speaks HTTP/1.1. Its protocol runs within the task that uses it.
+struct Link {
+    send: SendRequest<Full<Bytes>>,
+    protocol: Protocol,
+}
+
+struct Protocol(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>, bool);
+
+enum Ended {
+    Answered(Answer),
+    /// Not a byte was written: the request comes back.
+    Unwritten(Request<Full<Bytes>>),
+    Broken,
+}
+
+impl Link {
+    async fn open(target: &Target) -> io::Result<Link> {
+        let stream = TcpStream::connect(target.address).await?;
+        stream.set_nodelay(true)?;
+        let io = TokioIo::new(stream);
+        let (send, protocol) = http1::Builder::new().handshake(io).await.map_err(io::Error::other)?;
+        Ok(Link { send, protocol: Protocol(Some(protocol), false) })
+    }
+
+    async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Ended {
+        let ready = poll_fn(|cx| {
+            let over = self.protocol.is_over(cx);
+            match self.send.poll_ready(cx) {
+                Poll::Pending if over => Poll::Ready(false),
+                ready => ready.map(|r| r.is_ok()),
+            }
+        });
+        if !ready.await {
+            return Ended::Unwritten(request);
+        }
+        let mut reply = pin!(self.send.try_send_request(request));
+        match self.protocol.beside(|cx| reply.as_mut().poll(cx)).await {
+            Ok(response) => self.read(response).await.map_or(Ended::Broken, Ended::Answered),
+            Err(mut why) => why.take_message().map_or(Ended::Broken, Ended::Unwritten),
+        }
+    }
+
+    /// Reads an answer to its end; only its length matters.
+    async fn read(&mut self, response: Response<Incoming>) -> Option<Answer> {
+        let status = status(response.status());
+        let mut body = response.into_body();
+        let mut bytes = 0;
+        while !body.is_end_stream() {
+            match self.protocol.beside(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, |d| d.len() as u32),
+                Some(Err(_)) => return None,
+                None => break,
+            }
+        }
+        Some(Answer { status, bytes })
+    }
+
+    /// Lets the peer close first, as a server does that was told `connection: close` (RFC 9112 §9.6), so that this
+    /// host's ports are not held in TIME_WAIT.
+    async fn linger(mut self) {
+        let _ = tokio::time::timeout(LINGER, async {
+            poll_fn(|cx| if self.protocol.is_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+            let Some(protocol) = self.protocol.0.take() else { return };
+            let stream = protocol.into_parts().io.into_inner();
+            let mut rest = [0_u8; 64];
+            while stream.readable().await.is_ok() {
+                match stream.try_read(&mut rest) {
+                    Ok(0) => break,
+                    Err(why) if why.kind() != io::ErrorKind::WouldBlock => break,
+                    _ => {}
+                }
+            }
+        })
+        .await;
+    }
+}
+
+impl Protocol {
+    /// Drives it; whether the connection is over.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(open) = self.0.as_mut().filter(|_| !self.1)
+            && let Poll::Ready(end) = open.poll_without_shutdown(cx)
+        {
+            self.1 = true;
+            if end.is_err() {
+                self.0 = None;
+            }
+        }
+        self.1
+    }
+
+    /// Waits for `poll` and drives the protocol meanwhile. When the connection is over, whoever waits for it is told.
+    async fn beside<T>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        poll_fn(|cx| {
+            let over = self.is_over(cx);
+            match poll(cx) {
+                Poll::Pending if over => {
+                    self.0 = None;
+                    poll(cx)
+                }
+                ready => ready,
+            }
+        })
+        .await
+    }
+}

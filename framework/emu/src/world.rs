@@ -1,0 +1,171 @@
+//! What all shards of a run read and none changes, and the few counters they share.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rehearsal_core::assembly::{Assembly, LiveMedia, Serve, Subjects};
+use rehearsal_core::kind::StreamSpec;
+use rehearsal_core::payload::Recipe;
+use rehearsal_core::plan::Plan;
+use rehearsal_core::subject::instance;
+use rehearsal_core::{ActorId, Pool, RecipeId, Role, SubjectId, Time};
+
+use crate::clock::Clock;
+use crate::options::EmuOptions;
+
+/// A run as its shards see it.
+pub(crate) struct World {
+    pub plan: Plan,
+    pub options: EmuOptions,
+    pub clock: Clock,
+    pub subjects: Subjects,
+    pub recipes: Vec<Arc<dyn Recipe>>,
+    pub media: Vec<Option<Arc<dyn LiveMedia>>>,
+    pub media_recipes: Vec<RecipeId>,
+    pub frame_sizes: Vec<Arc<[u32]>>,
+    pub groups: Vec<GroupInfo>,
+    /// Where receivers listen, here and elsewhere.
+    pub addresses: BTreeMap<ActorId, SocketAddr>,
+    /// The shard of each node.
+    pub shard_of: Vec<usize>,
+    pub shards: usize,
+    /// Tells this run's datagrams from others.
+    pub run_hash: u16,
+    pub shared: Shared,
+    group_of: Vec<u32>,
+}
+
+/// A group without its actors.
+pub(crate) struct GroupInfo {
+    pub node: usize,
+    pub actor: String,
+    pub kind: &'static str,
+    pub role: Role,
+    pub base: u32,
+    pub members: Range<u32>,
+    pub streams: Option<StreamSpec>,
+    pub serve: Option<Serve>,
+    pub metrics: Vec<&'static str>,
+    pub snapshot: SubjectId,
+    pub timers: u32,
+}
+
+/// Counters that shards share. None is touched for each request.
+pub(crate) struct Shared {
+    start: AtomicU64,
+    /// Datagrams that arrived, each counted once, by the group that sent them.
+    pub arrived: Vec<AtomicU64>,
+    /// Records that the sink has not stored yet.
+    pub stores: AtomicU64,
+    /// When each shard's pacer last ran, ns: a watchdog's food.
+    pub beats: Vec<AtomicU64>,
+}
+
+/// A group's number and its actors, which go to one shard.
+pub(crate) type Actors = (usize, Box<dyn Pool>);
+
+impl World {
+    /// Takes an assembly apart: what all shards read, and the actors of local nodes.
+    pub(crate) fn new(
+        assembly: Assembly,
+        options: EmuOptions,
+        shard_of: Vec<usize>,
+        shards: usize,
+        addresses: BTreeMap<ActorId, SocketAddr>,
+    ) -> (World, Vec<Actors>) {
+        let Assembly { plan, groups, subjects, recipes, media, media_recipes, frame_sizes, .. } = assembly;
+        let (mut infos, mut actors, mut group_of) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, group) in groups.into_iter().enumerate() {
+            group_of.extend(std::iter::repeat_n(row as u32, group.pool.len() as usize));
+            infos.push(GroupInfo {
+                node: group.node,
+                actor: group.actor,
+                kind: group.kind,
+                role: group.role,
+                base: group.base.0,
+                members: group.members,
+                streams: group.streams,
+                serve: group.serve,
+                metrics: group.metrics,
+                snapshot: group.snapshot,
+                timers: group.pool.timers(),
+            });
+            if plan.nodes[group.node].local {
+                actors.push((row, group.pool));
+            }
+        }
+        let shared = Shared {
+            start: AtomicU64::new(u64::MAX),
+            arrived: infos.iter().map(|_| AtomicU64::new(0)).collect(),
+            stores: AtomicU64::new(0),
+            beats: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+        };
+        let run_hash = fnv(plan.info.run.as_bytes()) ^ plan.repetition as u16;
+        let clock = Clock::start();
+        let world = World {
+            plan,
+            options,
+            clock,
+            subjects,
+            recipes,
+            media,
+            media_recipes,
+            frame_sizes,
+            groups: infos,
+            addresses,
+            shard_of,
+            shards,
+            run_hash,
+            shared,
+            group_of,
+        };
+        (world, actors)
+    }
+
+    /// The number of an actor's group.
+    #[inline]
+    pub(crate) fn group_of(&self, actor: u32) -> usize {
+        self.group_of[actor as usize] as usize
+    }
+
+    /// Whether there is such an actor: numbers that came over a network are asked first.
+    pub(crate) fn knows(&self, actor: ActorId) -> bool {
+        (actor.0 as usize) < self.group_of.len()
+    }
+
+    /// The shard of an actor.
+    pub(crate) fn shard_of(&self, actor: ActorId) -> usize {
+        self.shard_of[self.groups[self.group_of(actor.0)].node]
+    }
+
+    /// The instance names of an actor's node and of itself.
+    pub(crate) fn names(&self, actor: u32) -> (&str, String) {
+        let group = &self.groups[self.group_of(actor)];
+        let count = group.members.end - group.members.start;
+        (&self.plan.nodes[group.node].name, instance(&group.actor, actor - group.base, count))
+    }
+
+    /// When traffic begins, once that is known.
+    #[inline]
+    pub(crate) fn start(&self) -> Option<Time> {
+        match self.shared.start.load(Ordering::Acquire) {
+            u64::MAX => None,
+            ns => Some(Time::from_nanos(ns)),
+        }
+    }
+
+    /// Traffic begins at `at`; the first to say so is heard. True if it is this one.
+    pub(crate) fn begin(&self, at: Time) -> bool {
+        let ns = at.as_nanos();
+        self.shared.start.compare_exchange(u64::MAX, ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// FNV-1a folded to 16 bits.
+fn fnv(bytes: &[u8]) -> u16 {
+    let hash = bytes.iter().fold(0x811C_9DC5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+    (hash >> 16) as u16 ^ hash as u16
+}

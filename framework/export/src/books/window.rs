@@ -1,0 +1,201 @@
+//! What of a run the summary measures: whole seconds, without warm-up and cool-down, in bounded memory.
+
+use std::collections::BTreeMap;
+
+use rehearsal_core::messages::Metric;
+use rehearsal_core::parts::tally::Tally;
+use rehearsal_core::time::{NANOS_PER_SECOND, Span};
+
+use crate::percentiles::Merged;
+use crate::tallies::plus;
+
+/// Seconds that may pass between the end of traffic and the last report, while it is not known where the cool-down
+/// began; assumed, above three attempts of ten seconds.
+const DRAIN_SECONDS: u32 = 40;
+
+/// The seconds that are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trim {
+    /// At the beginning.
+    pub warmup: u32,
+    /// At the end.
+    pub cooldown: u32,
+}
+
+impl Trim {
+    /// Rounds both up to whole seconds.
+    pub fn new(warmup: Span, cooldown: Span) -> Self {
+        let whole = |span: Span| u32::try_from(span.as_nanos().div_ceil(NANOS_PER_SECOND)).unwrap_or(u32::MAX);
+        Trim { warmup: whole(warmup), cooldown: whole(cooldown) }
+    }
+
+    /// The first second that is left out at the end of a run of `length`; `None` if none is.
+    pub fn end(&self, length: Span) -> Option<u32> {
+        let whole = u32::try_from(length.as_nanos() / NANOS_PER_SECOND).unwrap_or(u32::MAX);
+        (self.cooldown > 0).then(|| whole.saturating_sub(self.cooldown).max(self.warmup))
+    }
+}
+
+/// One second of one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Second {
+    pub counted: Tally,
+    /// How many more exchanges wait than a second ago.
+    pub queue_grown: i64,
+    pub metrics: Vec<(Metric, Merged)>,
+}
+
+/// The measured seconds of one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    trim: Trim,
+    held: BTreeMap<u32, Second>,
+    /// Counts of the measured seconds.
+    pub counted: Tally,
+    /// Times of the measured seconds.
+    pub metrics: BTreeMap<Metric, Merged>,
+    /// How fast it went.
+    pub pace: Pace,
+    /// The second after the last that is in.
+    pub until: u32,
+}
+
+impl Window {
+    /// Nothing yet.
+    pub fn new(trim: Trim) -> Self {
+        Window { trim, pace: Pace { until: trim.warmup, ..Pace::default() }, ..Window::default() }
+    }
+
+    /// Adds a second; it is held back as long as it may belong to the cool-down.
+    pub fn push(&mut self, second: u32, part: Second) {
+        if second < self.trim.warmup {
+            return;
+        }
+        if self.trim.cooldown == 0 {
+            return self.absorb(second, &part);
+        }
+        self.held.insert(second, part);
+        let newest = self.held.last_key_value().map_or(second, |(newest, _)| *newest);
+        let hold = self.trim.cooldown.saturating_add(DRAIN_SECONDS);
+        while let Some(first) = self.held.first_entry() {
+            if newest - *first.key() < hold {
+                break;
+            }
+            let (second, part) = first.remove_entry();
+            self.absorb(second, &part);
+        }
+    }
+
+    /// Lets in what is held back before `end` and drops the rest.
+    pub fn close(&mut self, end: Option<u32>) {
+        for (second, part) in std::mem::take(&mut self.held) {
+            if end.is_none_or(|end| second < end) {
+                self.absorb(second, &part);
+            }
+        }
+    }
+
+    fn absorb(&mut self, second: u32, part: &Second) {
+        self.counted = plus(&self.counted, &part.counted);
+        for (metric, merged) in &part.metrics {
+            self.metrics.entry(*metric).or_default().merge(merged);
+        }
+        self.pace.push(second, part);
+        self.until = self.until.max(second + 1);
+    }
+}
+
+/// How many exchanges left in the whole seconds of sending. The last second of sending is usually cut short, so it
+/// counts only once a later one has sent too, or when the run's plan says that it was whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Exchanges that left before `until`.
+    pub left: i64,
+    /// The second after the last whole one.
+    pub until: u32,
+    last: i64,
+    last_until: Option<u32>,
+}
+
+impl Pace {
+    fn push(&mut self, second: u32, part: &Second) {
+        let t = &part.counted;
+        let never_left = t.queue_full as i64 + t.aborted as i64 - t.aborted_attempts as i64;
+        let left = t.generated as i64 - never_left - part.queue_grown;
+        if t.generated > 0 || left != 0 {
+            self.commit();
+            self.last_until = Some(second + 1);
+        }
+        self.last += left;
+    }
+
+    /// Counts the last second too.
+    pub fn commit(&mut self) {
+        if let Some(until) = self.last_until.take() {
+            self.until = self.until.max(until);
+            self.left += std::mem::take(&mut self.last);
+        }
+    }
+
+    /// The second after the last that is not known to be whole.
+    pub fn last_until(&self) -> Option<u32> {
+        self.last_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(generated: u64) -> Second {
+        Second { counted: Tally { generated, attempts: generated, ..Tally::default() }, ..Second::default() }
+    }
+
+    #[test]
+    fn warm_up_and_cool_down_are_left_out() {
+        let trim = Trim::new(Span::from_millis(1500), Span::from_secs(3));
+        assert_eq!((trim, trim.end(Span::from_millis(10_900))), (Trim { warmup: 2, cooldown: 3 }, Some(7)));
+        let mut window = Window::new(trim);
+        for second in 0..12 {
+            window.push(second, sent(10));
+        }
+        window.close(trim.end(Span::from_millis(10_900)));
+        assert_eq!((window.counted.generated, window.until), (50, 7));
+    }
+
+    #[test]
+    fn what_is_held_back_does_not_grow_with_the_run() {
+        let mut window = Window::new(Trim { warmup: 0, cooldown: 5 });
+        for second in 0..1000 {
+            window.push(second, sent(1));
+            assert!(window.held.len() <= 5 + DRAIN_SECONDS as usize);
+        }
+        window.close(Some(995));
+        assert_eq!(window.counted.generated, 995);
+    }
+
+    #[test]
+    fn pace_leaves_out_the_last_second_unless_told() {
+        let mut pace = Pace::default();
+        for (second, generated) in [(0, 25), (1, 25), (2, 0), (3, 12), (4, 0)] {
+            pace.push(second, &sent(generated));
+        }
+        assert_eq!((pace.left, pace.until, pace.last_until()), (50, 2, Some(4)));
+        pace.commit();
+        assert_eq!((pace.left, pace.until), (62, 4));
+    }
+
+    #[test]
+    fn what_waits_has_not_left() {
+        let mut pace = Pace::default();
+        pace.push(0, &Second { queue_grown: 5, ..sent(25) });
+        pace.push(1, &Second { queue_grown: -5, ..sent(25) });
+        pace.commit();
+        assert_eq!(pace.left, 50);
+        let mut counted = sent(25);
+        counted.counted.queue_full = 20;
+        pace.push(2, &counted);
+        pace.commit();
+        assert_eq!(pace.left, 55);
+    }
+}

@@ -1,0 +1,119 @@
+//! `manifest.json`: where a bundle comes from, and the SHA-256 of everything else in it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rehearsal_core::time::Span;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::ExportError;
+use crate::meta::{BundleMeta, Clock, Engine, HostFacts, RunFacts};
+use crate::summary::SCHEMA_VERSION;
+
+/// The manifest's own name.
+pub(crate) const FILE: &str = "manifest.json";
+
+/// Where a bundle comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The experiment's name.
+    pub experiment: String,
+    /// SHA-256 of `experiment.toml`, in hexadecimal digits.
+    pub experiment_sha256: String,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// The repetition, from 0.
+    pub repetition: u32,
+    /// Which engine ran.
+    pub engine: Engine,
+    /// Version of the program.
+    pub tool_version: String,
+    /// Where the nodes ran.
+    pub placement: String,
+    /// The experiment's machines.
+    pub hosts: Vec<HostFacts>,
+    /// How far the hosts' clocks are known.
+    pub clock: Clock,
+    /// From the run's creation to the start of traffic, ns.
+    pub started_ns: u64,
+    /// From the run's creation to the end of traffic, ns.
+    pub stopped_ns: u64,
+    /// Left out of the summary at the beginning, ns.
+    pub warmup_ns: u64,
+    /// Left out of the summary at the end, ns.
+    pub cooldown_ns: u64,
+    /// How long traffic was to run, ns; `None` for a count-driven run.
+    pub planned_ns: Option<u64>,
+    /// When the run was created, ns since the epoch; `None` in a simulated bundle.
+    pub created_unix_ns: Option<u64>,
+    /// The machine the program ran on; `None` in a simulated bundle.
+    pub machine: Option<String>,
+    /// Every other file and its SHA-256, in hexadecimal digits.
+    pub files: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    /// That of a folder whose other files are all written.
+    pub(crate) fn of(meta: &BundleMeta, facts: &RunFacts, folder: &Path) -> Result<Self, ExportError> {
+        let real = meta.engine == Engine::Emulate;
+        Ok(Manifest {
+            schema_version: SCHEMA_VERSION,
+            experiment: meta.experiment.clone(),
+            experiment_sha256: hex(&Sha256::digest(meta.resolved.as_bytes())),
+            seed: meta.seed,
+            repetition: meta.repetition,
+            engine: meta.engine,
+            tool_version: meta.tool_version.clone(),
+            placement: facts.placement.clone(),
+            hosts: meta.hosts.clone(),
+            clock: facts.clock,
+            started_ns: facts.started.as_nanos(),
+            stopped_ns: facts.stopped.as_nanos(),
+            warmup_ns: meta.warmup.as_nanos(),
+            cooldown_ns: meta.cooldown.as_nanos(),
+            planned_ns: meta.planned.map(Span::as_nanos),
+            created_unix_ns: meta.created_unix_ns.filter(|_| real),
+            machine: meta.machine.clone().filter(|_| real),
+            files: files(folder)?,
+        })
+    }
+}
+
+/// Every file of a folder, and its SHA-256.
+pub(crate) fn files(folder: &Path) -> Result<BTreeMap<String, String>, ExportError> {
+    let read_error = |path: &Path, source| ExportError::Read { path: path.to_owned(), source };
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(|source| read_error(folder, source))? {
+        let path = entry.map_err(|source| read_error(folder, source))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name != FILE && path.is_file() {
+            let sum = sha256(&path).map_err(|source| read_error(&path, source))?;
+            files.insert(name, sum);
+        }
+    }
+    Ok(files)
+}
+
+fn sha256(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}

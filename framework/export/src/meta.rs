@@ -1,0 +1,222 @@
+//! What a caller tells about a run: [`BundleMeta`] before it starts, [`RunFacts`] when it has ended.
+
+use rehearsal_core::kind::Role;
+use rehearsal_core::parts::tally::Tally;
+use rehearsal_core::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::threshold::Threshold;
+use crate::verdict::Limits;
+
+/// Which engine ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engine {
+    /// Virtual time.
+    Simulate,
+    /// Real hosts and real traffic.
+    Emulate,
+}
+
+/// What is known before a run starts.
+#[derive(Clone, Debug)]
+pub struct BundleMeta {
+    /// Which engine will run.
+    pub engine: Engine,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The resolved experiment, as TOML; becomes `experiment.toml`.
+    pub resolved: String,
+    /// The experiment's seed.
+    pub seed: u64,
+    /// The repetition, from 0.
+    pub repetition: u32,
+    /// Version of the program.
+    pub tool_version: String,
+    /// The experiment's machines.
+    pub hosts: Vec<HostFacts>,
+    /// Left out of the summary at the beginning; rounded up to whole seconds.
+    pub warmup: Span,
+    /// Left out of the summary at the end; rounded up to whole seconds.
+    pub cooldown: Span,
+    /// How long traffic shall run; `None` for a count-driven run.
+    pub planned: Option<Span>,
+    /// The machine the program runs on. Left out of a simulated bundle, which is the same everywhere.
+    pub machine: Option<String>,
+    /// When the run was created, ns since the epoch. Left out of a simulated bundle.
+    pub created_unix_ns: Option<u64>,
+    /// Whether to write `series.csv` too.
+    pub csv: bool,
+    /// What the user wants to hold.
+    pub thresholds: Vec<Threshold>,
+    /// What the verdict is measured by.
+    pub limits: Limits,
+}
+
+impl Default for BundleMeta {
+    fn default() -> Self {
+        BundleMeta {
+            engine: Engine::Simulate,
+            experiment: String::new(),
+            resolved: String::new(),
+            seed: 0,
+            repetition: 0,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            hosts: Vec::new(),
+            warmup: Span::ZERO,
+            cooldown: Span::ZERO,
+            planned: None,
+            machine: None,
+            created_unix_ns: None,
+            csv: false,
+            thresholds: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A machine of the experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Its name in the experiment.
+    pub name: String,
+    /// Its cores.
+    pub cores: u32,
+    /// Its memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Node instances that run on it.
+    pub nodes: Vec<String>,
+}
+
+/// What is known when a run has ended.
+#[derive(Clone, Debug, Default)]
+pub struct RunFacts {
+    /// When traffic began.
+    pub started: Time,
+    /// When traffic ended: no exchange came due after it.
+    pub stopped: Time,
+    /// When the last exchange was settled; at least `stopped`.
+    pub ended: Time,
+    /// Every group of the experiment, in its order. Groups that only reports know are added.
+    pub groups: Vec<GroupFacts>,
+    /// Equal for equal simulated runs.
+    pub fingerprint: Option<String>,
+    /// Equal for equal schedules, whatever engine and however many hosts.
+    pub schedule_digest: Option<String>,
+    /// Largest difference between the nodes' starts, ns.
+    pub start_skew_ns: Option<u64>,
+    /// Actors that panicked, and whatever else broke.
+    pub faults: Vec<Fault>,
+    /// Nodes that fell silent.
+    pub lost_nodes: Vec<String>,
+    /// Whether somebody stopped the run before its end.
+    pub interrupted: bool,
+    /// How far the hosts' clocks are known.
+    pub clock: Clock,
+    /// Whether vCPU and memory limits were enforced; `None` when there were none.
+    pub limits_enforced: Option<bool>,
+    /// Whether a simulation had measured costs; `None` for an emulation.
+    pub calibrated: Option<bool>,
+    /// What a simulation did outside of what was calibrated.
+    pub outside_calibration: Vec<String>,
+    /// Hosts with more enforced vCPU than cores.
+    pub overcommitted: Vec<Overcommit>,
+    /// Where the nodes ran, such as `embedded`.
+    pub placement: String,
+    /// Whatever else a reader should know.
+    pub notes: Vec<String>,
+    /// Whether DEGRADED counts like INVALID in the exit code.
+    pub strict: bool,
+}
+
+/// What a group was meant to do, and what its engine says it did.
+#[derive(Clone, Debug)]
+pub struct GroupFacts {
+    /// The node instance, `camera-1`.
+    pub node: String,
+    /// The node's name in the file, `camera`.
+    pub template: String,
+    /// The actor's name in the file.
+    pub actor: String,
+    /// Its kind.
+    pub kind: String,
+    /// What the kind does.
+    pub role: Role,
+    /// Instances in this node instance.
+    pub instances: u32,
+    /// What it was to send; `None` if it does not send.
+    pub target: Option<Target>,
+    /// The engine's final counters; `None` if the node is lost. They outrank the reports.
+    pub tally: Option<Tally>,
+    /// The engine's final own counters.
+    pub counts: Vec<(String, u64)>,
+}
+
+/// What a group was to send.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Streams of all its instances.
+    pub streams: u64,
+    /// Mean gap of each stream, ns; `None` for a closed loop.
+    pub gap_ns: Option<u64>,
+    /// Exchanges under way per stream.
+    pub in_flight: u32,
+    /// Exchanges that each stream generates, if that is fixed.
+    pub requests: Option<u64>,
+    /// Whether gaps are random or come from a trace, so that a second's count says little.
+    pub stochastic: bool,
+}
+
+impl Target {
+    /// Exchanges per second of all streams; `None` for a closed loop.
+    pub fn per_second(&self) -> Option<f64> {
+        self.gap_ns.map(|gap| self.streams as f64 * 1e9 / gap.max(1) as f64)
+    }
+}
+
+/// Something that broke.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Fault {
+    /// The node instance, or empty.
+    pub node: String,
+    /// The actor, or empty.
+    pub actor: String,
+    /// What happened.
+    pub text: String,
+}
+
+/// How far the clocks of the hosts agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Clock {
+    /// Virtual time, or one machine: there is nothing to disagree.
+    #[default]
+    One,
+    /// Several hosts whose offsets were measured.
+    Measured {
+        /// Largest uncertainty of an offset, ns.
+        uncertainty_ns: u64,
+    },
+    /// Several hosts whose offsets are unknown.
+    Unknown,
+}
+
+/// A host with more enforced vCPU than cores.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overcommit {
+    /// The host.
+    pub host: String,
+    /// vCPU of all its nodes.
+    pub vcpu: f64,
+    /// Its cores.
+    pub cores: u32,
+}
+
+/// A role's word in files.
+pub(crate) const fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Sender => "sender",
+        Role::Receiver => "receiver",
+        Role::Service => "service",
+    }
+}

@@ -1,0 +1,16 @@
+//! Whole bundles from synthetic reports, read back as a user would.
+
+#[cfg(test)]
+mod bundle;
+#[cfg(test)]
+mod conservation;
+#[cfg(test)]
+mod folders;
+#[cfg(test)]
+mod losses;
+#[cfg(test)]
+mod reading;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod verdicts;

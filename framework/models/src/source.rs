@@ -1,0 +1,241 @@
+//! What all senders have in common: schedules, closed loops, retries, spoiled payloads, and the end of it all.
+//!
+//! A kind of sender says what its streams send ([`Payloads`]); [`Source`] decides when, to whom and how often.
+
+use std::sync::Arc;
+
+use rehearsal_core::messages::StartAt;
+use rehearsal_core::{
+    Actor, Event, MetricId, Outbox, Outcome, Payload, Request, Span, Status, Time, TimerKey, Wiring, Work, WorkKey,
+    WorkResult,
+};
+
+mod encoder;
+mod spec;
+mod stream;
+
+pub use spec::SourceSpec;
+use stream::{Place, Slot, Stream};
+
+/// What the streams of one member send.
+pub trait Payloads: Send {
+    /// The payload of `stream`'s request number `seq`, from 0. Asked once for each, in order within a stream.
+    fn payload(&mut self, stream: u32, seq: u64) -> Next;
+}
+
+/// A payload, or how to make it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// It is there.
+    Ready(Payload),
+    /// It comes of this work, as [`WorkResult::Produced`]. Each stream has one piece of work under way at a time.
+    Encode(Work),
+}
+
+/// One member of a sending group.
+///
+/// It waits for [`StartAt`]. A paced stream then sends by its [`crate::Pacer`]; in a closed loop the next request
+/// begins when the last has ended. When no stream will send any more and nothing is under way, it says so, once.
+#[derive(Debug)]
+pub struct Source<P> {
+    spec: Arc<SourceSpec>,
+    payloads: P,
+    streams: Box<[Stream]>,
+    member: u32,
+    /// Streams that are not at their end.
+    active: u32,
+    /// Exchanges that are not settled, and requests whose payload is being made.
+    open: u64,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Waiting,
+    Running,
+    Stopped,
+    Finished,
+}
+
+impl<P: Payloads> Source<P> {
+    /// Member number `member` of the group that `spec` describes.
+    pub fn new(spec: &Arc<SourceSpec>, wiring: &dyn Wiring, member: u32, payloads: P) -> Self {
+        let streams: Box<[Stream]> = (0..spec.streams).map(|s| Stream::new(spec, wiring, member, s)).collect();
+        let active = streams.len() as u32;
+        Source { spec: spec.clone(), payloads, streams, member, active, open: 0, stage: Stage::Waiting }
+    }
+
+    fn begin(&mut self, start: &StartAt, out: &mut Outbox) {
+        if self.stage != Stage::Waiting {
+            return;
+        }
+        self.stage = Stage::Running;
+        for index in 0..self.streams.len() as u32 {
+            self.streams[index as usize].begin(&self.spec, start);
+            match self.spec.rate {
+                Some(_) => self.arm(index, out),
+                None => self.refill(index, start.at, out),
+            }
+        }
+        self.settle(out);
+    }
+
+    /// A slot of a paced stream is due.
+    fn due(&mut self, index: u32, now: Time, out: &mut Outbox) {
+        let Some(stream) = self.streams.get_mut(index as usize) else { return };
+        let (due, skipped) = stream.due(&self.spec, now);
+        if skipped > 0 {
+            out.count(MetricId::SKIPPED, skipped);
+        }
+        if let Some(due) = due {
+            self.request(index, due, out);
+        }
+        self.arm(index, out);
+        self.settle(out);
+    }
+
+    /// Sets the timer of a paced stream for its next slot, or ends the stream.
+    fn arm(&mut self, index: u32, out: &mut Outbox) {
+        match self.streams[index as usize].next_due() {
+            Some(due) => out.set_timer(TimerKey(index), due),
+            None => self.end(index),
+        }
+    }
+
+    /// Begins as many requests of a closed loop as `in_flight` leaves room for.
+    fn refill(&mut self, index: u32, intended: Time, out: &mut Outbox) {
+        while self.streams[index as usize].begins_next(&self.spec, intended) {
+            self.request(index, intended, out);
+        }
+        if self.streams[index as usize].is_spent(intended) {
+            self.end(index);
+        }
+    }
+
+    /// One more request; it waits if the stream's encoder is busy.
+    fn request(&mut self, index: u32, intended: Time, out: &mut Outbox) {
+        let stream = &mut self.streams[index as usize];
+        let slot = stream.slot(intended);
+        if stream.encoder.is_busy() {
+            stream.encoder.wait(slot);
+            self.open += 1;
+        } else {
+            self.prepare(index, slot, out);
+        }
+    }
+
+    /// Sends a request, or has its payload made first.
+    fn prepare(&mut self, index: u32, slot: Slot, out: &mut Outbox) {
+        match self.payloads.payload(index, slot.seq) {
+            Next::Ready(payload) => self.send(index, slot, slot.intended, payload, out),
+            Next::Encode(work) => {
+                self.streams[index as usize].encoder.begin(slot);
+                self.open += 1;
+                out.work(WorkKey(u64::from(index)), work);
+            }
+        }
+    }
+
+    fn send(&mut self, index: u32, slot: Slot, at: Time, payload: Payload, out: &mut Outbox) {
+        let place = Place { member: self.member, stream: index };
+        self.open += u64::from(self.streams[index as usize].send(&self.spec, place, slot, at, payload, out));
+    }
+
+    /// A payload is made: it leaves now, and the stream's next one is begun.
+    fn encoded(&mut self, index: u32, result: &WorkResult, now: Time, out: &mut Outbox) {
+        let Some(slot) = self.streams.get_mut(index as usize).and_then(|s| s.encoder.end()) else { return };
+        self.open -= 1;
+        match result {
+            _ if self.stage != Stage::Running => {}
+            WorkResult::Produced(payload) => {
+                self.send(index, slot, now.max(slot.intended), *payload, out);
+                while let Some(slot) = self.streams[index as usize].encoder.next() {
+                    self.open -= 1;
+                    self.prepare(index, slot, out);
+                }
+            }
+            WorkResult::Done | WorkResult::Invalid => {
+                out.count(self.spec.encode_failed, 1);
+                self.give_up(index, out);
+            }
+        }
+        self.settle(out);
+    }
+
+    /// An attempt has ended.
+    fn outcome(&mut self, request: &Request, outcome: &Outcome, out: &mut Outbox) {
+        let Some(stream) = self.streams.get_mut(request.stream as usize) else { return };
+        let running = self.stage == Stage::Running;
+        if running && let Some(again) = self.spec.retry.again(request, outcome, &mut stream.backoff) {
+            out.request(again);
+            return;
+        }
+        stream.open -= 1;
+        self.open -= 1;
+        if running && self.spec.rate.is_none() {
+            // what never left ends at once: without a wait the loop would turn without end
+            let wait = if outcome.status == Status::Unsent { self.spec.unsent_wait() } else { Span::ZERO };
+            self.refill(request.stream, outcome.times.done.saturating_add(wait), out);
+        }
+        self.settle(out);
+    }
+
+    /// Nothing new any more.
+    fn stop(&mut self, out: &mut Outbox) {
+        if matches!(self.stage, Stage::Stopped | Stage::Finished) {
+            return;
+        }
+        self.stage = Stage::Stopped;
+        for index in 0..self.streams.len() as u32 {
+            self.give_up(index, out);
+        }
+        self.settle(out);
+    }
+
+    /// Ends a stream before its time: its timer, and the requests that wait for their payload.
+    fn give_up(&mut self, index: u32, out: &mut Outbox) {
+        let stream = &mut self.streams[index as usize];
+        if stream.next_due().is_some() {
+            out.cancel_timer(TimerKey(index));
+        }
+        self.open -= stream.encoder.clear();
+        self.end(index);
+    }
+
+    /// A stream will begin nothing more.
+    fn end(&mut self, index: u32) {
+        self.active -= u32::from(self.streams[index as usize].end());
+    }
+
+    /// Says that all is done, once it is.
+    fn settle(&mut self, out: &mut Outbox) {
+        if self.active == 0 && self.open == 0 && self.stage != Stage::Finished {
+            self.stage = Stage::Finished;
+            out.finish();
+        }
+    }
+}
+
+impl<P: Payloads> Actor for Source<P> {
+    fn timers(&self) -> u32 {
+        if self.spec.rate.is_some() { self.streams.len() as u32 } else { 0 }
+    }
+
+    fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
+        match event {
+            Event::Message { body, .. } => {
+                if let Ok(start) = body.get::<StartAt>() {
+                    self.begin(&start, out);
+                }
+            }
+            Event::Timer { key, .. } => self.due(key.0, now, out),
+            Event::Outcome { request, outcome } => self.outcome(request, outcome, out),
+            Event::WorkDone { key, result } => self.encoded(key.0 as u32, result, now, out),
+            Event::Stop => self.stop(out),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

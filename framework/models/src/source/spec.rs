@@ -1,0 +1,139 @@
+//! What all members of a sending group share: the common sender keys, resolved and checked once.
+
+use std::sync::Arc;
+
+use rehearsal_core::kind::{StreamSpec, Targets};
+use rehearsal_core::plan::Stop;
+use rehearsal_core::sender::{LimitReading, OnLate, SenderParams, Spread};
+use rehearsal_core::subject::PREFIX;
+use rehearsal_core::units::Rate;
+use rehearsal_core::{BuildError, GroupContext, MetricId, RecipeId, Span, Wiring};
+
+use crate::retry::Retry;
+use crate::spread::fan;
+
+/// Largest payload of one datagram in bytes: 65,535 less the headers of IPv4 and UDP (RFC 791, RFC 768).
+pub const DATAGRAM_BYTES_MAX: u64 = 65_507;
+/// Smallest payload of one datagram in bytes: the header that tells the receiver what it is.
+pub const DATAGRAM_BYTES_MIN: u64 = 32;
+/// Shortest wait of a closed loop after a request that could not leave. Assumed: long enough to bound the loop.
+const UNSENT_WAIT_MIN: Span = Span::from_millis(1);
+
+/// The common keys of one sending group, ready for use. Shared by its members.
+#[derive(Debug)]
+pub struct SourceSpec {
+    pub(super) targets: Targets,
+    pub(super) spread: Spread,
+    pub(super) streams: u32,
+    /// Exchanges that one request fans out into.
+    pub(super) fan: u32,
+    pub(super) in_flight: u32,
+    pub(super) queue: u32,
+    pub(super) skip: bool,
+    pub(super) rate: Option<Rate>,
+    pub(super) requests: Option<u64>,
+    pub(super) deadline: Span,
+    pub(super) limit: Span,
+    pub(super) retry: Retry,
+    pub(super) malformed: f64,
+    pub(super) spoiled: RecipeId,
+    pub(super) encode_failed: MetricId,
+}
+
+impl SourceSpec {
+    /// Resolves the common keys of the group that `cx` describes, declares its streams and subscribes it to the start.
+    /// `spoiled` is the recipe of payloads that a receiver must refuse.
+    ///
+    /// # Errors
+    /// [`BuildError`] names the key that cannot be satisfied.
+    pub fn new(cx: &GroupContext<'_>, wiring: &mut dyn Wiring, spoiled: RecipeId) -> Result<Arc<Self>, BuildError> {
+        let params = cx.sender.ok_or_else(|| BuildError::of("to", "a sender needs to know where to"))?;
+        let targets = wiring.target(&params.to)?;
+        check(params, &targets, cx.run.stop)?;
+        let spec = SourceSpec::resolve(params, targets, spoiled, wiring.metric("encode_failed"));
+        wiring.streams(spec.declared(params));
+        wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.start", cx.run.run))?;
+        Ok(Arc::new(spec))
+    }
+
+    /// Checks that payloads of `min` to `max` bytes, as told by `key`, can travel over the link.
+    ///
+    /// # Errors
+    /// [`BuildError`] if a datagram would be too short or too long.
+    pub fn check_bytes(&self, key: &'static str, min: u64, max: u64) -> Result<(), BuildError> {
+        if self.targets.carrier.is_exchange() || (min >= DATAGRAM_BYTES_MIN && max <= DATAGRAM_BYTES_MAX) {
+            return Ok(());
+        }
+        let bounds = format!("a datagram carries {DATAGRAM_BYTES_MIN}B to {DATAGRAM_BYTES_MAX}B");
+        Err(BuildError::of(key, format!("{bounds}; change `{key}`, or use an exchange carrier such as `http1`")))
+    }
+
+    /// Streams of each member.
+    pub fn streams(&self) -> u32 {
+        self.streams
+    }
+
+    /// How long a closed loop waits after a request that could not leave.
+    pub(super) fn unsent_wait(&self) -> Span {
+        self.retry.backoff.max(UNSENT_WAIT_MIN)
+    }
+
+    fn resolve(params: &SenderParams, targets: Targets, spoiled: RecipeId, encode_failed: MetricId) -> Self {
+        let limit = |reading| params.limit.filter(|l| l.reading == reading).map(|l| l.deadline);
+        SourceSpec {
+            targets,
+            spread: params.spread,
+            streams: params.streams,
+            fan: fan(params.spread, targets.len),
+            in_flight: params.in_flight,
+            queue: params.queue,
+            skip: params.on_late == OnLate::Skip,
+            rate: params.rate,
+            requests: params.requests,
+            deadline: limit(LimitReading::Timeout).map_or(params.timeout, |l| l.min(params.timeout)),
+            limit: limit(LimitReading::ReceiverDeadline).unwrap_or(Span::ZERO),
+            retry: Retry { retries: params.retries, backoff: params.backoff },
+            malformed: params.malformed.0,
+            spoiled,
+            encode_failed,
+        }
+    }
+
+    /// What the engine must know: a request to all instances is as many exchanges.
+    fn declared(&self, params: &SenderParams) -> StreamSpec {
+        let fan = self.fan;
+        StreamSpec {
+            per_member: self.streams,
+            in_flight: self.in_flight.saturating_mul(fan),
+            queue: self.queue.saturating_mul(fan),
+            burst: params.on_late == OnLate::Burst,
+            gap: self.rate.map(|rate| Span::from_nanos((rate.gap().as_nanos() / u64::from(fan)).max(1))),
+            requests: self.requests.map(|n| n.saturating_mul(u64::from(fan))),
+            threshold: params.limit.filter(|l| l.reading == LimitReading::Threshold).map(|l| l.deadline),
+        }
+    }
+}
+
+fn check(params: &SenderParams, targets: &Targets, stop: Stop) -> Result<(), BuildError> {
+    if params.streams == 0 {
+        return Err(BuildError::of("streams", "a sender has at least one stream"));
+    }
+    if params.in_flight == 0 {
+        return Err(BuildError::of("in_flight", "a stream has at least one exchange under way"));
+    }
+    if params.timeout.is_zero() {
+        return Err(BuildError::of("timeout", "no answer comes in no time; write for instance `10s`"));
+    }
+    if params.retries > 255 {
+        return Err(BuildError::of("retries", "at most 255 retries"));
+    }
+    if params.rate.is_none() && !targets.carrier.is_exchange() {
+        let reason = "a datagram has no outcome that a closed loop could wait for; give a `rate`, for instance `100/s`";
+        return Err(BuildError::of("rate", reason));
+    }
+    if params.requests.is_none() && stop == Stop::AllRequestsDone {
+        let reason = "the run stops when all requests are done: give `requests`, or give the experiment a `duration`";
+        return Err(BuildError::of("requests", reason));
+    }
+    Ok(())
+}

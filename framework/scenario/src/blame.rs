@@ -1,0 +1,23 @@
+//! Finds the place in the file that an actor's constructor is not content with.
+
+use rehearsal_core::assembly::AssemblyError;
+
+use crate::error::{Problem, ScenarioErrors};
+use crate::experiment::Experiment;
+
+impl Experiment {
+    /// An error of building the plan, with its place in the file where the actor was written there.
+    pub fn explain_build(&self, error: &AssemblyError) -> ScenarioErrors {
+        let name = format!("{}/{}", error.node, error.actor);
+        let nodes = self.nodes.iter().filter(|node| node.name == error.node);
+        let actor = nodes.flat_map(|node| &node.actors).find(|actor| actor.name == error.actor);
+        let keys = actor.and_then(|actor| actor.keys.as_ref());
+        let place = keys.map(|keys| self.sources.place(keys.at(error.source.key.unwrap_or_default())));
+        let reason = &error.source.reason;
+        let problem = match error.source.key {
+            Some(key) => Problem::Value { key: key.to_owned(), reason: format!("{reason} (for actor `{name}`)") },
+            None => Problem::Rule { reason: format!("actor `{name}`: {reason}") },
+        };
+        ScenarioErrors::single(problem, place, None)
+    }
+}

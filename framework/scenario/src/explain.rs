@@ -1,0 +1,166 @@
+//! An experiment in words: what `rehearsal check` prints.
+
+use std::fmt::Write as _;
+
+use rehearsal_core::plan::{Carrier, Connection, LinkSpec, Stop};
+use rehearsal_core::units::{ByteRange, ByteSize};
+
+use crate::experiment::{ActorSpec, Experiment, NodeSpec};
+use crate::table::{Columns, grouped};
+use crate::totals::Totals;
+
+/// The experiment as readable text: hosts, nodes, traffic with totals, thresholds, notes.
+pub fn explain(experiment: &Experiment) -> String {
+    let mut text = head(experiment);
+    let mut section = |title: &str, body: String| {
+        if !body.is_empty() {
+            text.push_str(&format!("\n{title}\n{body}"));
+        }
+    };
+    section("hosts", hosts(experiment));
+    section("nodes", nodes(experiment));
+    section("traffic of one run", traffic(experiment));
+    section("thresholds", lines(experiment.thresholds.iter().map(ToString::to_string)));
+    section("notes", lines(experiment.notes.iter().cloned()));
+    text
+}
+
+fn head(experiment: &Experiment) -> String {
+    let mut text = format!("experiment {}", experiment.name);
+    if let Some(description) = &experiment.description {
+        let _ = write!(text, ": {}", description.trim());
+    }
+    let end = match (experiment.stop, experiment.paced_duration()) {
+        (Stop::After(duration), _) => format!("ends {duration} after the start"),
+        (Stop::AllRequestsDone, None) => "count driven: ends when all requests are done".to_owned(),
+        (Stop::AllRequestsDone, Some(paced)) => {
+            format!("count driven: ends when all requests are done, after {paced} if none is late")
+        }
+    };
+    let runs =
+        if experiment.repetitions == 1 { "1 run".to_owned() } else { format!("{} runs", experiment.repetitions) };
+    let _ = writeln!(text, "\n  {end}; {runs} with seed {}", experiment.seed);
+    let ends = [("first", experiment.warmup), ("last", experiment.cooldown)];
+    let out: Vec<String> =
+        ends.iter().filter(|(_, span)| !span.is_zero()).map(|(end, span)| format!("the {end} {span}")).collect();
+    if !out.is_empty() {
+        let _ = writeln!(text, "  the summary leaves out {}", out.join(" and "));
+    }
+    text
+}
+
+fn hosts(experiment: &Experiment) -> String {
+    let mut columns = Columns::default();
+    for (row, host) in experiment.hosts.iter().enumerate() {
+        let nodes: Vec<&NodeSpec> = experiment.nodes.iter().filter(|node| node.host == Some(row)).collect();
+        let vcpu: f64 = nodes.iter().filter_map(|node| Some(node.vcpu? * f64::from(node.count()))).sum();
+        let names: Vec<String> = nodes.iter().map(|node| counted(&node.name, node.count())).collect();
+        columns.row([
+            host.name.clone(),
+            format!("{} cores", host.cores),
+            host.memory.map(|memory| memory.to_string()).unwrap_or_default(),
+            format!("{vcpu} vCPU asked by {}", if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }),
+        ]);
+    }
+    columns.render()
+}
+
+fn nodes(experiment: &Experiment) -> String {
+    let mut columns = Columns::default();
+    for node in &experiment.nodes {
+        let local = node.local.iter().filter(|local| **local).count();
+        let place = match local {
+            _ if !node.measured => "not measured".to_owned(),
+            0 => "run elsewhere".to_owned(),
+            n if n < node.local.len() => format!("{n} of {} run here", node.local.len()),
+            _ => String::new(),
+        };
+        columns.row([
+            counted(&node.name, node.count()),
+            node.vcpu.map(|vcpu| format!("{vcpu} vCPU")).unwrap_or_default(),
+            node.memory.map(|memory| memory.to_string()).unwrap_or_default(),
+            node.host.map(|row| format!("on {}", experiment.hosts[row].name)).unwrap_or_default(),
+            node.actors.iter().map(actor).collect::<Vec<_>>().join(", "),
+            place,
+        ]);
+    }
+    columns.render()
+}
+
+fn traffic(experiment: &Experiment) -> String {
+    let mut columns = Columns::default();
+    for node in &experiment.nodes {
+        for actor in &node.actors {
+            let (Some(totals), Some(sender)) = (experiment.totals_of(node, actor), &actor.sender) else { continue };
+            let link = link(experiment.link_to(&node.name, &sender.to));
+            let from = format!("{}/{}", node.name, actor.name);
+            let pace = sender.rate.map_or("closed loop".to_owned(), |rate| format!("at {rate} each"));
+            columns.row(row(format!("{from} -> {}", sender.to), &totals, pace, link));
+        }
+    }
+    let all = experiment.totals();
+    if all.senders > 0 {
+        columns.row(row("all".to_owned(), &all, String::new(), String::new()));
+    }
+    columns.render()
+}
+
+fn row(name: String, totals: &Totals, pace: String, link: String) -> [String; 7] {
+    [
+        name,
+        if totals.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", grouped(totals.streams)) },
+        pace,
+        totals.rate.map_or("rate is a result".to_owned(), |rate| format!("{} requests/s", rounded(rate))),
+        totals.requests.map_or("requests are a result".to_owned(), |n| format!("{} requests", grouped(n))),
+        totals.payload.map(volume).unwrap_or_default(),
+        link,
+    ]
+}
+
+/// `camera ×4`.
+fn counted(name: &str, count: u32) -> String {
+    if count == 1 { name.to_owned() } else { format!("{name} ×{count}") }
+}
+
+fn actor(actor: &ActorSpec) -> String {
+    let name = counted(&actor.name, actor.count);
+    if actor.name == actor.kind { name } else { format!("{name} ({})", actor.kind) }
+}
+
+fn link(link: &LinkSpec) -> String {
+    let carrier = match (link.carrier, link.connection) {
+        (Carrier::Udp, _) => "udp".to_owned(),
+        (Carrier::Http1, Connection::KeepAlive) => "http1, connections kept".to_owned(),
+        (Carrier::Http1, Connection::PerRequest) => "http1, a connection per request".to_owned(),
+    };
+    let mut parts = vec![carrier];
+    parts.extend(link.rate.map(|rate| rate.to_string()));
+    parts.extend((!link.delay.is_zero()).then(|| format!("{} delay", link.delay)));
+    parts.extend((!link.jitter.is_zero()).then(|| format!("{} jitter", link.jitter)));
+    parts.extend((link.loss.0 > 0.0).then(|| format!("{} loss", link.loss)));
+    parts.join(", ")
+}
+
+/// A sum of bytes in the largest decimal unit, three digits.
+fn volume(bytes: ByteRange) -> String {
+    if bytes.min == bytes.max { size(bytes.min) } else { format!("{}..{}", size(bytes.min), size(bytes.max)) }
+}
+
+fn size(bytes: ByteSize) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = units.into_iter().find(|(_, scale)| bytes.0 as f64 >= *scale);
+    unit.map_or(format!("{} B", bytes.0), |(name, scale)| format!("{} {name}", rounded(bytes.0 as f64 / scale)))
+}
+
+/// At most one decimal below a thousand, none above.
+fn rounded(number: f64) -> String {
+    if number >= 1000.0 || (number - number.round()).abs() < 0.05 {
+        grouped(number.round() as u64)
+    } else {
+        format!("{number:.1}")
+    }
+}
+
+fn lines(items: impl Iterator<Item = String>) -> String {
+    items.map(|item| format!("  {item}\n")).collect()
+}

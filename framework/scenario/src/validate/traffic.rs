@@ -1,0 +1,88 @@
+//! Rules for actors that send: whom they reach, over what, and how much.
+
+use rehearsal_core::kind::Role;
+
+use crate::draft::{ActorDraft, Draft, Entry};
+use crate::error::{Problem, Problems};
+use crate::experiment::is_url;
+use crate::suggest;
+use crate::tables::NodeTable;
+
+/// Most instances of one actor over all instances of its node. Assumed: more than any laboratory's.
+pub(crate) const MEMBERS_MAX: u64 = 1_000_000;
+/// Most streams of one actor over all its instances. Assumed: 16 bytes of random state each stay below 200 MB.
+pub(crate) const STREAMS_MAX: u64 = 10_000_000;
+
+/// Products of counts that no engine could hold.
+pub(super) fn sizes(node: &Entry<NodeTable>, actor: &ActorDraft, problems: &mut Problems<'_>) {
+    let name = format!("{}/{}", node.name, actor.actor.name);
+    let members = u64::from(node.table.count) * u64::from(actor.actor.table.count);
+    if members > MEMBERS_MAX {
+        let reason = format!("`{name}` would have {members} instances, at most {MEMBERS_MAX} are possible");
+        problems.rule(actor.actor.keys.at("count"), reason, Some("use `streams` for many sources of one actor"));
+    }
+    let Some(sender) = &actor.sender else { return };
+    let streams = members.saturating_mul(u64::from(sender.streams));
+    if streams > STREAMS_MAX {
+        let reason = format!("`{name}` would have {streams} streams, at most {STREAMS_MAX} are possible");
+        problems.rule(actor.actor.keys.at("streams"), reason, None);
+    }
+    if sender.requests.is_some_and(|requests| requests.checked_mul(streams.max(1)).is_none()) {
+        let reason = format!("`{name}` would send more requests than can be counted");
+        problems.rule(actor.actor.keys.at("requests"), reason, None);
+    }
+}
+
+/// Whom a sender reaches.
+pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &mut Problems<'_>) {
+    let Some(sender) = &actor.sender else { return };
+    let (to, span) = (sender.to.as_str(), actor.actor.keys.at("to"));
+    let cannot = |reason: &str| Problem::NoReceiver { to: to.to_owned(), reason: reason.to_owned() };
+    let nodes = &draft.names.nodes;
+    let receivers = nodes.iter().flat_map(|(node, actors)| {
+        let receivers = actors.iter().filter(|(_, role)| **role == Some(Role::Receiver));
+        receivers.map(move |(actor, _)| format!("{node}/{actor}"))
+    });
+    let receivers: Vec<String> = receivers.collect();
+    let help = || {
+        let near = suggest::help(to, receivers.iter().map(String::as_str));
+        near.or_else(|| Some("add a node with an actor of a receiving kind".to_owned()))
+    };
+    if is_url(to) {
+        return problems.helped(span, cannot("traffic goes to actors of the experiment only"), help());
+    }
+    let Some((to_node, to_actor)) = to.split_once('/') else {
+        let reason = format!("`{to}` is not of the form `node/actor`");
+        return problems.helped(span, Problem::Value { key: "to".into(), reason }, help());
+    };
+    let Some(actors) = nodes.get(to_node) else {
+        let known = suggest::help(to_node, nodes.keys().map(String::as_str));
+        return problems.helped(span, Problem::Unknown { what: "node", name: to_node.to_owned() }, known);
+    };
+    match actors.get(to_actor) {
+        // a node without actors has been told of
+        None if actors.is_empty() => {}
+        None => {
+            let known = suggest::help(to_actor, actors.keys().map(String::as_str));
+            let problem = Problem::Unknown { what: "actor", name: to.to_owned() };
+            problems.helped(span, problem, known);
+        }
+        Some(Some(Role::Sender)) if to_node == node && to_actor == actor.actor.name => {
+            problems.helped(span, cannot("it would send to itself"), help());
+        }
+        Some(Some(Role::Sender)) => problems.helped(span, cannot("it only sends"), help()),
+        Some(Some(Role::Service)) => problems.helped(span, cannot("it is a service of the experiment"), help()),
+        // of an actor whose own table is wrong, that has been told
+        Some(Some(Role::Receiver) | None) => {}
+    }
+}
+
+/// Datagrams have no outcome that a closed loop could wait for.
+pub(super) fn carrier(node: &str, actor: &ActorDraft, draft: &Draft, problems: &mut Problems<'_>) {
+    let Some(sender) = &actor.sender else { return };
+    if sender.rate.is_none() && !draft.link_to(node, &sender.to).carrier.is_exchange() {
+        let name = format!("{node}/{}", actor.actor.name);
+        let reason = format!("`{name}` sends datagrams without a `rate`: they have no answer that could pace it");
+        problems.rule(&actor.actor.span, reason, Some("write for instance `rate = \"100/s\"`"));
+    }
+}

@@ -1,0 +1,282 @@
+//! Everything that a run's virtual world consists of, except the actors: its queue, its tables, its links, its books.
+
+use rehearsal_core::assembly::{Routes, Subjects};
+use rehearsal_core::event::Head;
+use rehearsal_core::exchange::Times;
+use rehearsal_core::messages::StopReason;
+use rehearsal_core::parts::deadlines::Deadlines;
+use rehearsal_core::parts::heap::Entry;
+use rehearsal_core::parts::ladder::Ladder;
+use rehearsal_core::parts::slab::Slab;
+use rehearsal_core::plan::Plan;
+use rehearsal_core::run::Fault;
+use rehearsal_core::sink::Sink;
+use rehearsal_core::{ActorId, Command, Event, ExchangeId, Outbox, RecipeId, Time, TimerKey, WorkKey, WorkResult};
+
+mod build;
+mod class;
+mod datagrams;
+mod drain;
+mod flows;
+mod links;
+mod messages;
+mod receive;
+mod requests;
+mod samples;
+mod seats;
+mod timers;
+mod work;
+
+use class::Class;
+use datagrams::Flight;
+use flows::Flow;
+use links::Links;
+use messages::Letter;
+use requests::Exchange;
+use seats::{GroupState, NodeState, Seat};
+use timers::Timers;
+use work::Made;
+
+/// Events at one and the same instant before the run counts as one whose time stands still. Assumed: twenty times a
+/// million actors that all start at once.
+const INSTANT_EVENTS_MAX: u64 = 20_000_000;
+
+/// How far the run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Traffic may flow.
+    Running,
+    /// Nothing new may leave; outcomes under way are waited for.
+    Draining,
+    /// The books are closed; last messages and records are on their way.
+    Closing,
+    /// Nothing happens any more.
+    Ended,
+}
+
+/// What is handed to an actor: the tables' places that an [`Event`] borrows from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Start,
+    Stop,
+    Timer { key: TimerKey, due: Time },
+    Message { slot: u32 },
+    Request { slot: u32 },
+    Outcome { slot: u32 },
+    Datagram { slot: u32 },
+    Work { key: WorkKey },
+    Made { slot: u32 },
+    FlowReport { slot: u32 },
+}
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) phase: Phase,
+    pub(crate) stop_wanted: Option<StopReason>,
+    pub(crate) sampled: bool,
+    queue: Ladder,
+    seats: Vec<Seat>,
+    groups: Vec<GroupState>,
+    nodes: Vec<NodeState>,
+    timers: Timers,
+    exchanges: Slab<Exchange>,
+    deadlines: Deadlines,
+    letters: Slab<Letter>,
+    made: Slab<Made>,
+    flights: Slab<Flight>,
+    flows: Slab<Flow>,
+    links: Links,
+    routes: Routes,
+    subjects: Subjects,
+    plan: Plan,
+    malformed: Vec<bool>,
+    clips: Vec<(RecipeId, std::sync::Arc<[u32]>)>,
+    wire: bool,
+    events_max: u64,
+    /// Handled events, all together and at this instant.
+    events: u64,
+    standing: u64,
+    fingerprint: u64,
+    start: Option<Time>,
+    stop: Option<(Time, StopReason)>,
+    grace_over: bool,
+    closing: Option<drain::Closing>,
+    second: u32,
+    /// Requests whose outcome has not been handed over.
+    outcomes_due: u64,
+    /// Datagrams on their way or waiting for their time.
+    flights_due: u64,
+    /// Records whose `WorkDone` has not been handed over.
+    stores_due: u64,
+    messages_dropped: u64,
+    late_replies: u64,
+    stale_answers: u64,
+    flow_changes: u32,
+    sink_failed: bool,
+    faults: Vec<Fault>,
+}
+
+impl World {
+    /// Number of actors.
+    pub(crate) fn actors(&self) -> u32 {
+        self.seats.len() as u32 - 1
+    }
+
+    /// Whether the actor still takes part.
+    #[inline]
+    pub(crate) fn hears(&self, actor: u32) -> bool {
+        !self.seats[actor as usize].dead
+    }
+
+    /// The actor's group, and its place in the group's pool.
+    #[inline]
+    pub(crate) fn place(&self, actor: u32) -> (usize, u32) {
+        let group = self.seats[actor as usize].group as usize;
+        (group, actor - self.groups[group].base)
+    }
+
+    /// The next event, if any is left.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
+        let entry = self.queue.pop()?;
+        let at = Time::from_nanos(entry.time());
+        assert!(at >= self.now, "time moved back from {} to {at}", self.now);
+        if at > self.now {
+            self.now = at;
+            self.standing = 0;
+        }
+        Some(entry)
+    }
+
+    /// Queues an event of `source`.
+    #[inline]
+    fn push(&mut self, at: Time, class: Class, source: u32, payload: u64) {
+        assert!(at >= self.now, "an event in the past: {at} at {}", self.now);
+        let seat = &mut self.seats[source as usize];
+        seat.counter += 1;
+        self.queue.push(Entry::new(at.as_nanos(), class as u8, source, seat.counter, payload));
+    }
+
+    /// The engine's own place among the sources of events, after all actors.
+    #[inline]
+    fn engine(&self) -> u32 {
+        self.seats.len() as u32 - 1
+    }
+
+    /// Does what an event does to the world before its actor is told; `None` if no actor is.
+    #[inline]
+    pub(crate) fn take(&mut self, entry: Entry) -> Option<(u32, What)> {
+        let class = Class::of(&entry);
+        let (high, low) = ((entry.payload >> 32) as u32, entry.payload as u32);
+        if class == Class::Timer {
+            let due = self.timers.fire(high, low, self.now)?;
+            self.fold(&entry);
+            return Some((entry.source(), What::Timer { key: self.timer_key(entry.source(), low), due }));
+        }
+        self.fold(&entry);
+        match class {
+            Class::Timer => None,
+            Class::Work => Some((entry.source(), What::Work { key: WorkKey(entry.payload) })),
+            Class::Made => Some((high, What::Made { slot: low })),
+            Class::Compute => self.compute(low),
+            Class::Outcome => self.outcome(high, low),
+            Class::Request => self.arrive(high, low),
+            Class::Datagram => self.land(high, low),
+            Class::Message => Some(self.read(high, low)),
+            Class::Send => self.due(high, low),
+            Class::SendDatagram => self.fly(low),
+            Class::Flow => self.depart(high, low),
+            Class::Carry => self.carry(low),
+            Class::Deadline => self.expire(low),
+            Class::FlowReport => Some((high, What::FlowReport { slot: low })),
+            Class::Sample => self.sample(),
+            Class::Grace => self.grace(),
+        }
+    }
+
+    /// Every live event of the run goes into the fingerprint.
+    #[inline]
+    fn fold(&mut self, entry: &Entry) {
+        let (hi, lo) = entry.words();
+        self.fingerprint = (self.fingerprint ^ hi).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ lo;
+    }
+
+    /// The event as the actor sees it, borrowed from the tables.
+    #[inline]
+    pub(crate) fn event<'a>(&'a self, what: What, head: &'a mut Head, times: &'a mut Times) -> Event<'a> {
+        match what {
+            What::Start => Event::Start,
+            What::Stop => Event::Stop,
+            What::Timer { key, due } => Event::Timer { key, due },
+            What::Message { slot } => {
+                let letter = self.letters.at(slot);
+                Event::Message { subject: letter.subject, body: &letter.body }
+            }
+            What::Request { slot } => {
+                let x = self.exchanges.at(slot);
+                *head = x.head();
+                let exchange = ExchangeId::new(slot, self.exchanges.generation(slot));
+                Event::Request { exchange, head, payload: &x.request.payload }
+            }
+            What::Outcome { slot } => {
+                let x = self.exchanges.at(slot);
+                Event::Outcome { request: &x.request, outcome: &x.outcome }
+            }
+            What::Datagram { slot } => {
+                let flight = self.flights.at(slot);
+                *head = flight.head();
+                *times = flight.times(self.now);
+                Event::Datagram { head, times, payload: &flight.datagram.payload }
+            }
+            What::Work { key } => Event::WorkDone { key, result: &WorkResult::Done },
+            What::Made { slot } => {
+                let made = self.made.at(slot);
+                Event::WorkDone { key: made.key, result: &made.result }
+            }
+            What::FlowReport { slot } => Event::FlowReport(&self.flows.at(slot).report),
+        }
+    }
+
+    /// The actor has seen it: what nobody needs any more is freed.
+    #[inline]
+    pub(crate) fn release(&mut self, what: What) {
+        match what {
+            What::Message { slot } => self.discard(slot),
+            What::Outcome { slot } => self.told(slot),
+            What::Datagram { slot } => drop(self.flights.remove(slot)),
+            What::Made { slot } => self.collected(slot),
+            What::FlowReport { slot } => self.reported(slot),
+            What::Start | What::Stop | What::Timer { .. } | What::Request { .. } | What::Work { .. } => {}
+        }
+    }
+
+    /// Grants an actor's wishes, in their order.
+    #[inline]
+    pub(crate) fn apply(&mut self, actor: ActorId, outbox: &mut Outbox, sink: &mut dyn Sink) {
+        self.events += 1;
+        self.standing += 1;
+        if self.events >= self.events_max || self.standing >= INSTANT_EVENTS_MAX {
+            self.runaway(actor.0);
+        }
+        let me = actor.0;
+        for command in outbox.drain() {
+            match command {
+                Command::SetTimer { key, at } => self.set_timer(me, key, at),
+                Command::CancelTimer { key } => self.cancel_timer(me, key),
+                Command::Request(request) => self.request(me, request),
+                Command::Abort(token) => self.abort(me, token),
+                Command::Send(datagram) => self.send(me, datagram),
+                Command::Respond { exchange, reply } => self.respond(me, exchange, reply),
+                Command::Work { key, work } => self.work(me, key, work, sink),
+                Command::Publish { subject, body } => self.say(me, subject, body),
+                Command::Flow(spec) => self.begin_flow(me, &spec),
+                Command::FlowSet { flow, set } => self.set_flow(me, flow, set),
+                Command::Count { metric, by } => self.count(me, metric, by),
+                // values of a group's own have no column in the bundle yet; engines record the standard times themselves
+                Command::Record { .. } => {}
+                Command::Finished => self.finished(me),
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The sorts of events, in the order in which they happen within one instant.
+
+use rehearsal_core::parts::heap::Entry;
+
+/// Work done first, so that a slot is free for what comes in; then outcomes, arrivals, messages, timers; then what
+/// leaves; a deadline after all that could still meet it; the sample of the second last.
+///
+/// The payload of an entry is two 32-bit words, (high, low), unless something else is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Class {
+    /// Work of the source is done; the payload is its key.
+    Work = 1,
+    /// Work with another result than "done": (actor, slot of the results).
+    Made,
+    /// A pause is over and a core is wanted: (0, slot of the results).
+    Compute,
+    /// An outcome reaches the sender: (actor, slot of the exchange, with [`LOCAL`]).
+    Outcome,
+    /// A request reaches the receiver: (actor, slot of the exchange).
+    Request,
+    /// A datagram reaches the receiver: (actor, slot of the flight).
+    Datagram,
+    /// A message reaches a reader: (actor, slot of the letter).
+    Message,
+    /// A timer of the source: (mark, timer).
+    Timer,
+    /// An attempt was planned for now: (generation, slot of the exchange).
+    Send,
+    /// A datagram was planned for now: (0, slot of the flight).
+    SendDatagram,
+    /// A flow's next departure: (change, slot of the flow).
+    Flow,
+    /// A request or reply goes onto its link, after a handshake or once more: (0, slot of the exchange).
+    Carry,
+    /// The first deadline of a ring may have passed: (0, ring).
+    Deadline,
+    /// The drain has taken as long as it may.
+    Grace,
+    /// What a flow did in the second: (actor, slot of the flow).
+    FlowReport,
+    /// A second of the run is over.
+    Sample,
+}
+
+/// Set in the slot of an outcome that the sender's side decided: no reply came.
+pub(super) const LOCAL: u32 = 1 << 31;
+
+impl Class {
+    const ALL: [Class; 16] = [
+        Class::Work,
+        Class::Made,
+        Class::Compute,
+        Class::Outcome,
+        Class::Request,
+        Class::Datagram,
+        Class::Message,
+        Class::Timer,
+        Class::Send,
+        Class::SendDatagram,
+        Class::Flow,
+        Class::Carry,
+        Class::Deadline,
+        Class::Grace,
+        Class::FlowReport,
+        Class::Sample,
+    ];
+
+    /// The class of an entry.
+    #[inline]
+    pub(super) const fn of(entry: &Entry) -> Class {
+        Class::ALL[entry.class() as usize - 1]
+    }
+}
+
+/// Two words in one.
+#[inline]
+pub(super) const fn words(high: u32, low: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_is_found_by_its_number() {
+        for class in Class::ALL {
+            assert_eq!(Class::of(&Entry::new(5, class as u8, 1, 1, 0)), class);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Whole runs of small experiments in virtual time. Every figure asserted here is a count, an order, a digest or a
+//! time of the model: none depends on the machine.
+
+mod actors;
+mod datagrams;
+mod endings;
+mod exchanges;
+mod identities;
+mod lab;
+mod messages;
+mod speed;
+mod streams;
+mod wishes;

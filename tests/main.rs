@@ -1,0 +1,1 @@
+//! The integration tests, in one binary: the built program and both engines as a user meets them.
