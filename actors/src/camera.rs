@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use rehearsal_core::kind::{FrameRequest, Frames};
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::{ByteRange, ByteSize};
-use rehearsal_core::{BuildError, GroupContext, Kind, Payload, Pool, Recipe, Role, Wiring, Work};
+use rehearsal_core::{BuildError, GroupContext, Kind, MetricId, Payload, Pool, Recipe, Role, Wiring, Work};
 use rehearsal_models::{Next, Payloads, Source, SourceSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,7 @@ impl Kind for Camera {
         spec.check_bytes("frame", params.frame.min.0, params.frame.max.0)?;
         let live = params.encode == Encode::Live;
         let request = FrameRequest { media: params.media.clone(), bytes: params.frame, live };
+        let encode_failed = live.then(|| wiring.metric("encode_failed"));
         let prepared = if live { None } else { Some(wiring.frames(&request)?) };
         let mut members = Vec::with_capacity(cx.members.len());
         for member in cx.members.clone() {
@@ -67,37 +68,40 @@ impl Kind for Camera {
                 Some(frames) => frames.clone(),
                 None => wiring.frames(&request)?,
             };
-            let clip = Clip::new(frames, live, spec.streams(), wiring, member);
-            members.push(Source::new(&spec, wiring, member, clip));
+            let starts = starts(&frames, spec.streams(), wiring, member);
+            members.push(Source::new(&spec, wiring, member, Clip { frames, starts, encode_failed }));
         }
         Ok(Box::new(members))
     }
 }
 
-/// A clip and, for each stream, the frame it begins with.
+/// For each stream of a member, the frame it begins with.
+fn starts(frames: &Frames, streams: u32, wiring: &dyn Wiring, member: u32) -> Box<[u32]> {
+    let length = frames.sizes.len() as u64;
+    (0..streams).map(|stream| wiring.rng(member, stream, "frame").below(length) as u32).collect()
+}
+
+/// A clip as one member sends it.
 #[derive(Debug)]
 struct Clip {
     frames: Frames,
-    live: bool,
     starts: Box<[u32]>,
-}
-
-impl Clip {
-    fn new(frames: Frames, live: bool, streams: u32, wiring: &dyn Wiring, member: u32) -> Self {
-        let length = frames.sizes.len() as u64;
-        let starts = (0..streams).map(|s| wiring.rng(member, s, "frame").below(length) as u32).collect();
-        Clip { frames, live, starts }
-    }
+    /// Where frames are encoded while the run goes on: the counter of those that could not be.
+    encode_failed: Option<MetricId>,
 }
 
 impl Payloads for Clip {
     fn payload(&mut self, stream: u32, seq: u64) -> Next {
         let frame = u64::from(self.starts[stream as usize]).wrapping_add(seq);
-        if self.live {
+        if self.encode_failed.is_some() {
             return Next::Encode(Work::Encode { media: self.frames.media, frame });
         }
         let index = frame % self.frames.sizes.len() as u64;
         Next::Ready(Payload::new(self.frames.sizes[index as usize], self.frames.recipe, index))
+    }
+
+    fn encode_failed(&self) -> Option<MetricId> {
+        self.encode_failed
     }
 }
 

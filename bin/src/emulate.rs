@@ -92,7 +92,7 @@ fn one(
     let roster = Roster::of(&assembly);
     let writer = BundleWriter::create(&destination.bundle(repetition), meta).map_err(refuse)?;
     let shared = Shared::new(ProgressSink::new(writer, seconds, args.output.quiet));
-    let end = run(assembly, options.clone(), Box::new(shared.clone()), control)?;
+    let end = run(assembly, options.clone(), Box::new(shared.clone()), control, Box::new(|_| {}))?;
     let mut facts = roster.facts(end, Engine::Emulate, args.output.strict);
     facts.notes.extend(media_notes);
     let sink = shared.take().context("the bundle was taken away while the run went on")?;

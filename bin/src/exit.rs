@@ -34,7 +34,7 @@ pub fn code(error: &anyhow::Error) -> ExitCode {
     } else if error.is::<Refused>() || error.is::<ExportError>() {
         REFUSED
     } else if let Some(emu) = error.downcast_ref::<EmuError>() {
-        if emu.refused() { REFUSED } else { INTERNAL }
+        if emu.is_refusal() { REFUSED } else { INTERNAL }
     } else {
         INTERNAL
     };

@@ -10,7 +10,7 @@ use crate::units::{Fraction, Rate};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SenderParams {
-    /// Where to: `node/actor`, or a URL.
+    /// Where to: `node/actor`.
     pub to: String,
     /// Which instance each request goes to, when the target has several.
     #[serde(default)]

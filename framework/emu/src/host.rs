@@ -2,10 +2,11 @@
 //! Connections, pacer and bus call the shard directly; through a mailbox each event would cost 7 % more, and what waits
 //! in it at the stop would be lost.
 
-use actix::{Actor as _, ActorContext as _, AsyncContext as _, Context, Handler, Message};
+use actix::{Actor as _, ActorContext as _, Context, Handler, Message, MessageResult};
 use rehearsal_core::Time;
 use tokio::sync::oneshot;
 
+use crate::progress::Progress;
 use crate::shard::{Core, ShardEnd};
 
 /// Speaks for a shard.
@@ -31,8 +32,6 @@ impl actix::Actor for Host {
 }
 
 /// The steps of a run's life.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) enum Step {
     /// Every actor is told that the run is assembled.
     Start,
@@ -46,6 +45,10 @@ pub(crate) enum Step {
     Close,
     /// It is over.
     End(oneshot::Sender<ShardEnd>),
+}
+
+impl Message for Step {
+    type Result = ();
 }
 
 impl Handler<Step> for Host {
@@ -72,13 +75,15 @@ impl Handler<Step> for Host {
 }
 
 /// The sink is done with a record.
-#[derive(Message)]
-#[rtype(result = "()")]
 pub(crate) struct Stored {
     /// The job's slot and generation.
     pub id: (u32, u32),
     /// Why it could not be stored.
     pub failure: Option<String>,
+}
+
+impl Message for Stored {
+    type Result = ();
 }
 
 impl Handler<Stored> for Host {
@@ -87,5 +92,35 @@ impl Handler<Stored> for Host {
     fn handle(&mut self, stored: Stored, _: &mut Self::Context) {
         self.shard.borrow_mut().stored(stored.id, stored.failure);
         self.shard.borrow().store().stored();
+    }
+}
+
+/// Asks a shard how it stands.
+pub(crate) struct Query;
+
+/// How a shard stands.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// Nothing of its senders is under way.
+    pub drained: bool,
+    /// No message waits in it.
+    pub quiet: bool,
+    /// Messages between shards, on the whole bus.
+    pub in_transit: u64,
+    /// Datagrams sent from it that have not arrived anywhere.
+    pub datagrams_missing: u64,
+    /// Its sums.
+    pub progress: Progress,
+}
+
+impl Message for Query {
+    type Result = Standing;
+}
+
+impl Handler<Query> for Host {
+    type Result = MessageResult<Query>;
+
+    fn handle(&mut self, _: Query, _: &mut Self::Context) -> MessageResult<Query> {
+        MessageResult(self.shard.borrow().standing())
     }
 }

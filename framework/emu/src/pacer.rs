@@ -37,7 +37,7 @@ impl Alarm {
         // wake-ups of this thread are otherwise rounded by 50 µs; a kernel that refuses keeps that
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        Ok(Alarm { timer: AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?, clock })
+        Ok(Alarm { timer: registered(timerfd_create(TimerfdClockId::Monotonic, flags)?)?, clock })
     }
 
     fn set(&self, at: Time) -> io::Result<()> {
@@ -59,6 +59,11 @@ impl Alarm {
         }
         Poll::Pending
     }
+}
+
+#[expect(deprecated, reason = "its successor is unsafe for types that may change their descriptor: an OwnedFd does not")]
+fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(timer)
 }
 
 /// Drives a shard's timers for as long as its thread lives.

@@ -24,7 +24,7 @@ use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, T
 use crate::http::client::Client;
 use crate::sample::Sampler;
 use crate::store::Store;
-use crate::supervisor::Notes;
+use crate::notes::Notes;
 use crate::udp::Sockets;
 use crate::world::{Actors, World};
 

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use actix::Addr;
 use rehearsal_core::Body;
 use rehearsal_core::sink::Sink;
+use tokio::time::Instant;
 
 use crate::host::{Host, Stored};
 use crate::world::World;
@@ -16,10 +17,13 @@ use crate::world::World;
 /// and its actor is told so.
 const RECORDS_MAX: usize = 65_536;
 
+/// Between two looks at whether the thread has ended.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// A shard's way to the sink.
 #[derive(Clone)]
 pub(crate) struct Store {
-    records: SyncSender<Record>,
+    records: SyncSender<Option<Record>>,
     shard: usize,
     world: Arc<World>,
 }
@@ -32,8 +36,8 @@ struct Record {
 
 /// The sink's thread before it knows the shards that it answers to.
 pub(crate) struct Keeper {
-    records: Receiver<Record>,
-    sender: SyncSender<Record>,
+    records: Receiver<Option<Record>>,
+    sender: SyncSender<Option<Record>>,
     world: Arc<World>,
 }
 
@@ -48,19 +52,37 @@ impl Keeper {
         Store { records: self.sender.clone(), shard, world: self.world.clone() }
     }
 
-    /// Begins to store. The thread ends when every shard has dropped its [`Store`].
+    /// Begins to store. The thread ends when it is told to, or when everybody has dropped the way to it.
     ///
     /// # Errors
     /// When the operating system refuses the thread.
-    pub(crate) fn start(self, mut sink: Box<dyn Sink>, hosts: Vec<Addr<Host>>) -> std::io::Result<JoinHandle<()>> {
+    pub(crate) fn start(self, mut sink: Box<dyn Sink>, hosts: Vec<Addr<Host>>) -> std::io::Result<Storing> {
         let Keeper { records, sender, .. } = self;
-        drop(sender);
-        std::thread::Builder::new().name("rehearsal-store".to_owned()).spawn(move || {
-            for Record { shard, id, body } in records {
+        let thread = std::thread::Builder::new().name("rehearsal-store".to_owned()).spawn(move || {
+            while let Ok(Some(Record { shard, id, body })) = records.recv() {
                 let failure = sink.store(&body).err().map(|why| why.to_string());
                 hosts[shard].do_send(Stored { id, failure });
             }
-        })
+        })?;
+        Ok(Storing { thread, sender })
+    }
+}
+
+/// The sink's thread at work.
+pub(crate) struct Storing {
+    thread: JoinHandle<()>,
+    sender: SyncSender<Option<Record>>,
+}
+
+impl Storing {
+    /// Lets the thread store what it was given, and end; waits for it, but not beyond `until`: a sink that is stuck is
+    /// left behind.
+    pub(crate) async fn end(&self, until: Instant) {
+        while !self.thread.is_finished() && Instant::now() < until {
+            // a full queue is tried again; a thread that has ended is seen above
+            let _ = self.sender.try_send(None);
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
@@ -68,7 +90,7 @@ impl Store {
     /// Hands a record to the sink; false if there is no room.
     pub(crate) fn put(&self, id: (u32, u32), body: Body) -> bool {
         self.world.shared.stores.fetch_add(1, Ordering::AcqRel);
-        let taken = self.records.try_send(Record { shard: self.shard, id, body }).is_ok();
+        let taken = self.records.try_send(Some(Record { shard: self.shard, id, body })).is_ok();
         if !taken {
             self.stored();
         }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use rehearsal_core::messages::{GroupSnapshot, Metric, NodeReport};
+use rehearsal_core::messages::{GroupSnapshot, NodeReport};
 use rehearsal_core::parts::tally::Tally;
 use rehearsal_core::sink::SinkError;
 use rehearsal_core::subject::check_token;
@@ -15,7 +14,7 @@ use crate::events::Events;
 use crate::folder::Folder;
 use crate::latency::Latency;
 use crate::meta::GroupFacts;
-use crate::percentiles::decode;
+use crate::percentiles::Part;
 use crate::series::{GroupRow, Series};
 
 mod group;
@@ -53,7 +52,8 @@ impl Files {
 /// A report whose histograms are read.
 pub(crate) struct Decoded {
     report: NodeReport,
-    histograms: Vec<Vec<(Metric, Histogram<u64>)>>,
+    /// Of each group.
+    parts: Vec<Vec<Part>>,
 }
 
 impl Decoded {
@@ -66,12 +66,12 @@ impl Decoded {
         for name in names {
             check_token(name).map_err(|why| SinkError(format!("`{name}` is no name: {why}")))?;
         }
-        let mut histograms = Vec::new();
+        let mut parts = Vec::new();
         for group in &report.groups {
-            let decoded = group.histograms.iter().map(|part| Ok((part.metric, decode(part, decoder)?)));
-            histograms.push(decoded.collect::<Result<Vec<_>, SinkError>>()?);
+            let read = group.histograms.iter().map(|part| Part::read(part, decoder));
+            parts.push(read.collect::<Result<Vec<_>, SinkError>>()?);
         }
-        Ok(Decoded { report, histograms })
+        Ok(Decoded { report, parts })
     }
 }
 
@@ -176,7 +176,7 @@ impl Books {
             kind: &facts.kind,
             instances: facts.instances,
             counted: Some(counted),
-            histograms: &[],
+            parts: &[],
             gauges: Some((0, totals.open())),
         })
     }
@@ -214,7 +214,7 @@ fn report(
     late: bool,
     files: &mut Files,
 ) -> Result<(), ExportError> {
-    let Decoded { report, histograms } = decoded;
+    let Decoded { report, parts } = decoded;
     node.dropped = node.dropped.max(report.dropped);
     if let Some(sample) = &report.host {
         if second >= trim.warmup {
@@ -222,10 +222,10 @@ fn report(
         }
         files.series.host(sample)?;
     }
-    for (snapshot, histograms) in report.groups.iter().zip(histograms) {
+    for (snapshot, parts) in report.groups.iter().zip(parts) {
         let fresh = || GroupBook::new(&snapshot.kind, snapshot.instances, trim);
         let book = node.groups.entry(snapshot.actor.clone()).or_insert_with(fresh);
-        group(report, snapshot, book, histograms, late, files)?;
+        group(report, snapshot, book, parts, late, files)?;
     }
     Ok(())
 }
@@ -234,23 +234,23 @@ fn group(
     report: &NodeReport,
     snapshot: &GroupSnapshot,
     book: &mut GroupBook,
-    histograms: &[(Metric, Histogram<u64>)],
+    parts: &[Part],
     late: bool,
     files: &mut Files,
 ) -> Result<(), ExportError> {
     let was_broken = book.broken.is_some();
     let counted = if late {
-        book.late(report.second, histograms);
+        book.late(report.second, parts);
         None
     } else {
-        Some(book.next(snapshot, histograms))
+        Some(book.next(snapshot, parts))
     };
     if let (false, Some(text)) = (was_broken, &book.broken) {
         files.events.seen(report.second, "broken-counters", &report.node, &snapshot.actor, text.clone())?;
     }
-    for (metric, histogram) in histograms {
-        let tag = format!("{}/{}/{}", report.node, snapshot.actor, metric.name());
-        files.latency.push(report.second, &tag, histogram)?;
+    for part in parts {
+        let tag = format!("{}/{}/{}", report.node, snapshot.actor, part.metric.name());
+        files.latency.push(report.second, &tag, &part.histogram)?;
     }
     files.series.group(&GroupRow {
         second: report.second,
@@ -259,7 +259,7 @@ fn group(
         kind: &snapshot.kind,
         instances: snapshot.instances,
         counted,
-        histograms,
+        parts,
         gauges: Some((snapshot.queue_length, snapshot.totals.open())),
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use rehearsal_core::messages::HistogramPart;
+use rehearsal_core::messages::{HistogramPart, Metric};
 use rehearsal_core::parts::ledger::histogram;
 use rehearsal_core::sink::SinkError;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,17 @@ impl Merged {
         }
     }
 
+    /// The upper end of the bucket at or below which this share of the values lies, as a histogram tells it.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let total: u64 = self.0.values().sum();
+        let wanted = ((share * total as f64).ceil() as u64).clamp(1, total.max(1));
+        let mut seen = 0;
+        self.0.iter().find_map(|(value, count)| {
+            seen += count;
+            (seen >= wanted).then_some(*value)
+        })
+    }
+
     /// The percentiles; `None` when it is empty.
     pub fn percentiles(&self) -> Option<Percentiles> {
         let mut dense = histogram();
@@ -96,8 +107,29 @@ impl Merged {
     }
 }
 
+/// One second of one metric, as a report holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// Which metric.
+    pub metric: Metric,
+    /// Its values.
+    pub histogram: Histogram<u64>,
+    /// Its occupied buckets: most of a second's histogram is empty, and walking it is slow.
+    pub merged: Merged,
+}
+
+impl Part {
+    /// Reads the wire form.
+    pub fn read(part: &HistogramPart, decoder: &mut Deserializer) -> Result<Self, SinkError> {
+        let histogram = decode(part, decoder)?;
+        let mut merged = Merged::default();
+        merged.add(&histogram);
+        Ok(Part { metric: part.metric, histogram, merged })
+    }
+}
+
 /// Reads the wire form of one histogram.
-pub(crate) fn decode(part: &HistogramPart, decoder: &mut Deserializer) -> Result<Histogram<u64>, SinkError> {
+fn decode(part: &HistogramPart, decoder: &mut Deserializer) -> Result<Histogram<u64>, SinkError> {
     let broken = |why| SinkError(format!("the histogram of `{}` cannot be decoded: {why}", part.metric.name()));
     decoder.deserialize(&mut part.v2.as_slice()).map_err(|why| broken(why.to_string()))
 }
@@ -105,7 +137,6 @@ pub(crate) fn decode(part: &HistogramPart, decoder: &mut Deserializer) -> Result
 #[cfg(test)]
 mod tests {
     use hdrhistogram::serialization::{Serializer, V2Serializer};
-    use rehearsal_core::messages::Metric;
     use serde_bytes::ByteBuf;
 
     use super::*;
@@ -129,6 +160,9 @@ mod tests {
         left.merge(&right);
         assert_eq!(left.percentiles(), Percentiles::of(&whole));
         assert_eq!(left.percentiles().unwrap().count, 5300);
+        for share in [0.0, 0.001, 0.5, 0.9, 0.99, 0.9999, 1.0] {
+            assert_eq!(left.quantile(share), Some(whole.value_at_quantile(share)), "{share}");
+        }
         assert_eq!(Merged::default().percentiles(), None);
     }
 

@@ -7,12 +7,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use hdrhistogram::Histogram;
 use rehearsal_core::messages::{HostSample, Metric};
 use rehearsal_core::parts::tally::Tally;
 
 use crate::error::ExportError;
 use crate::folder::Folder;
+use crate::percentiles::Part;
 use crate::table::{Cell, Column, Holds, Table};
 
 /// The actor and kind of a node's own row.
@@ -83,7 +83,7 @@ pub(crate) struct GroupRow<'a> {
     pub instances: u32,
     /// What was counted in this second; `None` when a later row holds it.
     pub counted: Option<Tally>,
-    pub histograms: &'a [(Metric, Histogram<u64>)],
+    pub parts: &'a [Part],
     /// Exchanges that wait, and exchanges that are not settled, at the end of the second.
     pub gauges: Option<(u64, u64)>,
 }
@@ -115,7 +115,7 @@ impl Series {
             Some(counted) => cells.extend(counters(counted).map(Cell::count)),
             None => cells.resize(KEYS + HOST_COLUMNS + COUNTERS, Cell::Null),
         }
-        cells.extend(times(row.histograms));
+        cells.extend(times(row.parts));
         cells.push(Cell::or_null(row.gauges, |(queue, _)| Cell::count(queue)));
         cells.push(Cell::or_null(row.gauges, |(_, open)| Cell::count(open)));
         self.push(cells)
@@ -179,16 +179,16 @@ fn counters(t: &Tally) -> [u64; COUNTERS] {
 }
 
 /// In the order of the columns from `response_p50_ns` to `blocked_p99_ns`.
-fn times(histograms: &[(Metric, Histogram<u64>)]) -> [Cell; 8] {
-    let of = |metric| histograms.iter().find(|(m, h)| *m == metric && !h.is_empty()).map(|(_, h)| h);
-    let at = |metric, quantile| Cell::or_null(of(metric), |h| Cell::count(h.value_at_quantile(quantile)));
+fn times(parts: &[Part]) -> [Cell; 8] {
+    let of = |metric| parts.iter().find(|part| part.metric == metric && !part.histogram.is_empty());
+    let at = |metric, share| Cell::or_null(of(metric).and_then(|part| part.merged.quantile(share)), Cell::count);
     [
         at(Metric::Response, 0.50),
         at(Metric::Response, 0.99),
         at(Metric::Service, 0.99),
         at(Metric::Handling, 0.50),
         at(Metric::Handling, 0.99),
-        Cell::or_null(of(Metric::Handling), |h| Cell::Real(h.mean())),
+        Cell::or_null(of(Metric::Handling), |part| Cell::Real(part.histogram.mean())),
         at(Metric::Lag, 0.99),
         at(Metric::Blocked, 0.99),
     ]

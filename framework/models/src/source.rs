@@ -21,6 +21,11 @@ use stream::{Place, Slot, Stream};
 pub trait Payloads: Send {
     /// The payload of `stream`'s request number `seq`, from 0. Asked once for each, in order within a stream.
     fn payload(&mut self, stream: u32, seq: u64) -> Next;
+
+    /// Counts payloads that could not be made; each ends its stream.
+    fn encode_failed(&self) -> Option<MetricId> {
+        None
+    }
 }
 
 /// A payload, or how to make it.
@@ -155,7 +160,9 @@ impl<P: Payloads> Source<P> {
                 }
             }
             WorkResult::Done | WorkResult::Invalid => {
-                out.count(self.spec.encode_failed, 1);
+                if let Some(metric) = self.payloads.encode_failed() {
+                    out.count(metric, 1);
+                }
                 self.give_up(index, out);
             }
         }

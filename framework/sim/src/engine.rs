@@ -18,6 +18,20 @@ use crate::world::{Phase, What, World};
 ///
 /// Three parts, so that an event can borrow from the world's tables while its actor is at work: the actors, the
 /// outbox that one of them is writing into, and the world.
+///
+/// ```
+/// use rehearsal_core::assembly::{Assembly, AssemblyError, NoMedia};
+/// use rehearsal_core::plan::Plan;
+/// use rehearsal_core::run::RunEnd;
+/// use rehearsal_core::sink::Sink;
+/// use rehearsal_sim::{SimOptions, Simulation};
+///
+/// fn dry_run(plan: Plan, sink: &mut dyn Sink) -> Result<RunEnd, AssemblyError> {
+///     let assembly = Assembly::build(plan, &mut NoMedia)?;
+///     let mut progress = |p: rehearsal_core::run::Progress| eprintln!("{}: {} exchanges settled", p.at, p.settled);
+///     Ok(Simulation::new(assembly, SimOptions::default()).run(sink, &mut progress))
+/// }
+/// ```
 pub struct Simulation {
     pools: Vec<Box<dyn Pool>>,
     outbox: Outbox,

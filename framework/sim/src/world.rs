@@ -14,12 +14,15 @@ use rehearsal_core::sink::Sink;
 use rehearsal_core::{ActorId, Command, Event, ExchangeId, Outbox, RecipeId, Time, TimerKey, WorkKey, WorkResult};
 
 mod build;
+mod carriage;
 mod class;
 mod datagrams;
 mod drain;
+mod exchange;
 mod flows;
 mod links;
 mod messages;
+mod outcomes;
 mod receive;
 mod requests;
 mod samples;
@@ -29,10 +32,10 @@ mod work;
 
 use class::Class;
 use datagrams::Flight;
+use exchange::Exchange;
 use flows::Flow;
 use links::Links;
 use messages::Letter;
-use requests::Exchange;
 use seats::{GroupState, NodeState, Seat};
 use timers::Timers;
 use work::Made;

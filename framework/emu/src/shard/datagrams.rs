@@ -1,6 +1,7 @@
 //! Datagrams and flows: one way, no outcome; the receiver's counts settle them at the end.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
@@ -266,13 +267,14 @@ impl Shard {
         let times = times(&stamp, now);
         ledger.record(Metric::OneWay, now.since(times.sent));
         let key = (actor, from.0, stamp.head.stream);
-        let place = match state.arrived.get_mut(&key) {
-            Some(seen) => seen.place(stamp.head.seq),
-            None if state.arrived.len() < STREAMS_MAX => {
-                state.arrived.insert(key, Seen::first(stamp.head.seq));
+        let watched = state.arrived.len();
+        let place = match state.arrived.entry(key) {
+            Entry::Occupied(mut seen) => seen.get_mut().place(stamp.head.seq),
+            Entry::Vacant(_) if watched >= STREAMS_MAX => Place::InOrder,
+            Entry::Vacant(new) => {
+                new.insert(Seen::first(stamp.head.seq));
                 Place::InOrder
             }
-            None => Place::InOrder,
         };
         match place {
             Place::InOrder => {}

@@ -4,6 +4,8 @@ use rehearsal_core::run::{Fault, GroupEnd};
 use rehearsal_core::{ActorId, Event};
 
 use super::{Shard, State};
+use crate::host::Standing;
+use crate::progress::Progress;
 use crate::store::Store;
 
 /// What a shard hands back.
@@ -12,6 +14,8 @@ pub(crate) struct ShardEnd {
     pub groups: Vec<GroupEnd>,
     pub faults: Vec<Fault>,
     pub messages_dropped: u64,
+    /// Dropped between shards, by any of them.
+    pub bus_dropped: u64,
     pub late_replies: u64,
     pub events: u64,
     pub notes: Vec<String>,
@@ -37,19 +41,21 @@ impl Shard {
         self.settle();
     }
 
-    /// Whether nothing of this shard's senders is under way.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.state.under_way() == 0 && self.state.queue.is_empty()
-    }
-
-    /// Datagrams sent from here that have not arrived anywhere yet.
-    pub(crate) fn datagrams_missing(&self) -> u64 {
-        self.state.datagrams_missing()
-    }
-
-    /// Whether no message waits here.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.state.queue.is_empty()
+    /// How the shard stands.
+    pub(crate) fn standing(&self) -> Standing {
+        let state = &self.state;
+        let quiet = state.queue.is_empty();
+        let mut progress = Progress { under_way: state.under_way() as u64, ..Progress::default() };
+        for books in &state.books {
+            progress.count(&books.ledger.tally);
+        }
+        Standing {
+            drained: quiet && state.under_way() == 0,
+            quiet,
+            in_transit: state.bus.in_transit(),
+            datagrams_missing: state.datagrams_missing(),
+            progress,
+        }
     }
 
     /// Closes the books and tells the last, partial second.
@@ -86,6 +92,7 @@ impl Shard {
             groups: groups.collect(),
             faults: std::mem::take(&mut state.faults),
             messages_dropped: state.messages_dropped,
+            bus_dropped: state.bus.dropped(),
             late_replies: state.late_replies,
             events: state.events,
             notes: state.end_notes(),

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use rehearsal_core::messages::{GroupSnapshot, Metric};
 use rehearsal_core::parts::tally::Tally;
 
 use super::window::{Second, Trim, Window};
-use crate::percentiles::Merged;
+use crate::percentiles::{Merged, Part};
 use crate::tallies::{below, minus};
 
 /// Everything known of a group.
@@ -50,19 +49,19 @@ impl GroupBook {
     }
 
     /// Books the next snapshot; gives what it counted since the last one.
-    pub fn next(&mut self, snapshot: &GroupSnapshot, histograms: &[(Metric, Histogram<u64>)]) -> Tally {
+    pub fn next(&mut self, snapshot: &GroupSnapshot, parts: &[Part]) -> Tally {
         let counted = self.advance(&snapshot.totals, snapshot.second);
         let queue_grown = snapshot.queue_length.cast_signed().wrapping_sub(self.queue_length.cast_signed());
         self.queue_length = snapshot.queue_length;
         self.counts.extend(snapshot.counts.iter().cloned());
-        let metrics = self.merged(histograms);
+        let metrics = self.merged(parts);
         self.push(snapshot.second, Second { counted, queue_grown, metrics });
         counted
     }
 
     /// Books the histograms of a second whose counts a later snapshot held.
-    pub fn late(&mut self, second: u32, histograms: &[(Metric, Histogram<u64>)]) {
-        let metrics = self.merged(histograms);
+    pub fn late(&mut self, second: u32, parts: &[Part]) {
+        let metrics = self.merged(parts);
         self.push(second, Second { metrics, ..Second::default() });
     }
 
@@ -89,15 +88,11 @@ impl GroupBook {
         counted
     }
 
-    fn merged(&mut self, histograms: &[(Metric, Histogram<u64>)]) -> Vec<(Metric, Merged)> {
-        let mut metrics = Vec::with_capacity(histograms.len());
-        for (metric, histogram) in histograms {
-            *self.recorded.entry(*metric).or_default() += histogram.len();
-            let mut merged = Merged::default();
-            merged.add(histogram);
-            metrics.push((*metric, merged));
+    fn merged(&mut self, parts: &[Part]) -> Vec<(Metric, Merged)> {
+        for part in parts {
+            *self.recorded.entry(part.metric).or_default() += part.histogram.len();
         }
-        metrics
+        parts.iter().map(|part| (part.metric, part.merged.clone())).collect()
     }
 
     fn push(&mut self, second: u32, part: Second) {

@@ -7,7 +7,7 @@ use rehearsal_core::plan::Stop;
 use rehearsal_core::sender::{LimitReading, OnLate, SenderParams, Spread};
 use rehearsal_core::subject::PREFIX;
 use rehearsal_core::units::Rate;
-use rehearsal_core::{BuildError, GroupContext, MetricId, RecipeId, Span, Wiring};
+use rehearsal_core::{BuildError, GroupContext, RecipeId, Span, Wiring};
 
 use crate::retry::Retry;
 use crate::spread::fan;
@@ -37,7 +37,6 @@ pub struct SourceSpec {
     pub(super) retry: Retry,
     pub(super) malformed: f64,
     pub(super) spoiled: RecipeId,
-    pub(super) encode_failed: MetricId,
 }
 
 impl SourceSpec {
@@ -50,7 +49,7 @@ impl SourceSpec {
         let params = cx.sender.ok_or_else(|| BuildError::of("to", "a sender needs to know where to"))?;
         let targets = wiring.target(&params.to)?;
         check(params, &targets, cx.run.stop)?;
-        let spec = SourceSpec::resolve(params, targets, spoiled, wiring.metric("encode_failed"));
+        let spec = SourceSpec::resolve(params, targets, spoiled);
         wiring.streams(spec.declared(params));
         wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.start", cx.run.run))?;
         Ok(Arc::new(spec))
@@ -78,7 +77,7 @@ impl SourceSpec {
         self.retry.backoff.max(UNSENT_WAIT_MIN)
     }
 
-    fn resolve(params: &SenderParams, targets: Targets, spoiled: RecipeId, encode_failed: MetricId) -> Self {
+    fn resolve(params: &SenderParams, targets: Targets, spoiled: RecipeId) -> Self {
         let limit = |reading| params.limit.filter(|l| l.reading == reading).map(|l| l.deadline);
         SourceSpec {
             targets,
@@ -95,7 +94,6 @@ impl SourceSpec {
             retry: Retry { retries: params.retries, backoff: params.backoff },
             malformed: params.malformed.0,
             spoiled,
-            encode_failed,
         }
     }
 

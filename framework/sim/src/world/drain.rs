@@ -55,7 +55,7 @@ impl World {
             }
         } else if let Some(closing) = &self.closing {
             let over = self.now > closing.until || self.events >= closing.events_until;
-            if over || (self.letters.is_empty() && self.stores_due == 0) {
+            if over || (self.letters.is_empty() && self.stores_due == 0 && self.outcomes_due == 0) {
                 self.phase = Phase::Ended;
             }
         }

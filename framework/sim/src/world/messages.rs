@@ -34,6 +34,8 @@ impl World {
 
     /// Sends a message to everyone who hears its subject.
     pub(super) fn publish(&mut self, source: u32, subject: SubjectId, body: Body) {
+        let said = &mut self.seats[source as usize].said;
+        *said = said.wrapping_add(1);
         let readers = self.routes.hearers(subject).len();
         if readers == 0 {
             return;
@@ -92,7 +94,7 @@ impl World {
             let (node, actor) = self.name(source);
             format!("{node}.{actor}")
         };
-        let seq = self.seats[source as usize].counter;
+        let seq = u64::from(self.seats[source as usize].said);
         let header = Header { run: &self.plan.info.run, from: &from, seq, t_ns: self.now.as_nanos() };
         Body::from_wire(body.to_wire(&header))
     }

@@ -1,92 +1,11 @@
-//! The sender's side of an exchange: planned, admitted by its gate, sent, ended by a reply, a deadline or us.
+//! The sender's side of an exchange: planned, admitted by its stream's gate, sent; or given up.
 
-use rehearsal_core::event::Head;
-use rehearsal_core::parts::deadlines::Expiry;
 use rehearsal_core::parts::gates::Admission;
-use rehearsal_core::{ActorId, Outcome, Request, Status, Time, Times, Token};
+use rehearsal_core::{Request, Status, Token};
 
-use super::class::{Class, LOCAL, words};
-use super::links::{RETRANSMISSIONS_MAX, wire_bytes};
+use super::class::{Class, words};
+use super::exchange::{Exchange, Stage};
 use super::{Phase, What, World};
-
-/// One attempt, from the request until both ends are done with it: only then its slot is free.
-#[derive(Debug)]
-pub(super) struct Exchange {
-    pub request: Request,
-    pub outcome: Outcome,
-    /// When it reached the receiver.
-    pub arrived: Time,
-    pub from: u32,
-    pub to: u32,
-    path: u32,
-    /// Retransmissions of what is under way now.
-    tries: u8,
-    stage: Stage,
-    /// It is in the books as generated.
-    generated: bool,
-    /// It holds a place in its stream's gate.
-    entered: bool,
-    /// Its outcome is known; whatever comes later is too late.
-    pub decided: bool,
-    /// The sender has been told.
-    told: bool,
-    /// The receiver has it and owes an answer.
-    here: bool,
-    /// The receiver has answered, or will never see it.
-    pub answered: bool,
-    /// The request or the reply is on its way: some event holds the slot.
-    moving: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    Planned,
-    Waiting,
-    Sent,
-}
-
-impl Exchange {
-    fn planned(from: u32, request: Request) -> Self {
-        let times = Times { intended: request.intended, ready: request.at, sent: request.at, done: request.at };
-        let again = request.attempt > 0;
-        Exchange {
-            request,
-            outcome: Outcome { status: Status::Unsent, times, reply_bytes: 0 },
-            arrived: Time::ZERO,
-            from,
-            to: u32::MAX,
-            path: u32::MAX,
-            tries: 0,
-            stage: Stage::Planned,
-            generated: again,
-            entered: again,
-            decided: false,
-            told: false,
-            here: false,
-            answered: false,
-            moving: false,
-        }
-    }
-
-    /// What the receiver may know of it.
-    #[inline]
-    pub(super) fn head(&self) -> Head {
-        let Request { stream, seq, limit, .. } = self.request;
-        Head { from: Some(ActorId(self.from)), stream, class: 0, seq, limit }
-    }
-
-    /// It reaches the receiver; its payload's bytes.
-    #[inline]
-    pub(super) fn reach(&mut self, now: Time) -> u32 {
-        (self.moving, self.here, self.arrived) = (false, true, now);
-        self.request.payload.bytes
-    }
-
-    /// Whether `actor` has it and has not answered.
-    pub(super) fn awaits(&self, actor: u32) -> bool {
-        self.to == actor && self.here && !self.answered
-    }
-}
 
 impl World {
     /// An actor wants to send one attempt.
@@ -160,7 +79,7 @@ impl World {
 
     /// Hands an attempt to the carrier; it stays unsent if nobody can be reached there.
     #[inline]
-    fn transmit(&mut self, slot: u32) {
+    pub(super) fn transmit(&mut self, slot: u32) {
         let now = self.now;
         let x = self.exchanges.at_mut(slot);
         (x.outcome.times.ready, x.outcome.times.sent) = (now, now);
@@ -183,152 +102,6 @@ impl World {
             self.onto_link(slot);
         } else {
             self.push(now + set_up, Class::Carry, from, words(0, slot));
-        }
-    }
-
-    /// Sets the deadline of an attempt that is sent now.
-    #[inline]
-    fn limit(&mut self, slot: u32, deadline: rehearsal_core::Span) {
-        let at = self.now.saturating_add(deadline);
-        if at >= Time::MAX {
-            return;
-        }
-        let exchanges = &self.exchanges;
-        let (ring, first) = self.deadlines.set(self.now, deadline, slot, exchanges.generation(slot));
-        if first {
-            self.push(at, Class::Deadline, self.engine(), words(0, ring as u32));
-        } else {
-            // two for each one set: the ring never grows longer than what is under way
-            self.deadlines.trim(ring, 2, |slot, generation| exchanges.get(slot, generation).is_none_or(|x| x.decided));
-        }
-    }
-
-    /// A request or reply that had to wait goes onto its link, unless nobody waits for it any more.
-    #[inline]
-    pub(super) fn carry(&mut self, slot: u32) -> Option<(u32, What)> {
-        let x = self.exchanges.at_mut(slot);
-        if !x.decided {
-            self.onto_link(slot);
-            return None;
-        }
-        x.moving = false;
-        self.late_replies += u64::from(std::mem::replace(&mut x.answered, true));
-        self.close(slot);
-        None
-    }
-
-    /// Offers the request, or the reply if there is one, to its link. What gets lost is retransmitted later.
-    #[inline]
-    fn onto_link(&mut self, slot: u32) {
-        let x = self.exchanges.at_mut(slot);
-        let back = x.answered;
-        let (bytes, class, source, target) = if back {
-            (x.outcome.reply_bytes, Class::Outcome, x.to, x.from)
-        } else {
-            (x.request.payload.bytes, Class::Request, x.from, x.to)
-        };
-        if let Some(at) = self.links.offer(x.path, back, self.now, wire_bytes(bytes)) {
-            return self.push(at, class, source, words(target, slot));
-        }
-        x.tries += 1;
-        if x.tries <= RETRANSMISSIONS_MAX {
-            let wait = self.links.at(x.path).retransmission(x.tries);
-            return self.push(self.now + wait, Class::Carry, source, words(0, slot));
-        }
-        // given up: the sender learns of it by its deadline
-        (x.moving, x.answered) = (false, true);
-        self.close(slot);
-    }
-
-    /// Puts the reply on its way, if anybody still waits for it.
-    #[inline]
-    pub(super) fn reply(&mut self, slot: u32) {
-        let x = self.exchanges.at_mut(slot);
-        if x.decided {
-            self.late_replies += 1;
-            return self.close(slot);
-        }
-        (x.moving, x.tries) = (true, 0);
-        self.onto_link(slot);
-    }
-
-    /// The sender's side ends an attempt: no reply will count any more.
-    #[inline]
-    pub(super) fn decide(&mut self, slot: u32, status: Status) {
-        let x = self.exchanges.at_mut(slot);
-        x.decided = true;
-        x.answered |= x.stage != Stage::Sent;
-        (x.outcome.status, x.outcome.reply_bytes) = (status, 0);
-        let from = x.from;
-        self.push(self.now, Class::Outcome, from, words(from, slot | LOCAL));
-    }
-
-    /// An outcome comes up: the books first, then the gate, then the actor.
-    #[inline]
-    pub(super) fn outcome(&mut self, actor: u32, slot: u32) -> Option<(u32, What)> {
-        let (local, slot) = (slot & LOCAL != 0, slot & !LOCAL);
-        let stopping = self.phase != Phase::Running;
-        let x = self.exchanges.at_mut(slot);
-        if !local {
-            x.moving = false;
-            if std::mem::replace(&mut x.decided, true) {
-                self.late_replies += 1;
-                self.close(slot);
-                return None;
-            }
-            self.links.at(x.path).answered();
-        }
-        x.outcome.times.done = self.now;
-        let row = self.seats[actor as usize].group as usize;
-        let group = &mut self.groups[row];
-        let spec = group.gates.spec();
-        let settled = !x.generated || group.ledger.outcome(&x.outcome, x.request.last, stopping, spec);
-        if settled {
-            let next = if x.entered {
-                group.gates.leave(group.gates.index(actor - group.base, x.request.stream))
-            } else {
-                None
-            };
-            self.settled(row);
-            if let Some(next) = next {
-                self.exchanges.at_mut(next).entered = true;
-                self.transmit(next);
-            }
-        }
-        Some((actor, What::Outcome { slot }))
-    }
-
-    /// The sender has been told the outcome.
-    #[inline]
-    pub(super) fn told(&mut self, slot: u32) {
-        self.outcomes_due -= 1;
-        self.exchanges.at_mut(slot).told = true;
-        self.close(slot);
-    }
-
-    /// Frees the slot when both ends are done with it.
-    #[inline]
-    fn close(&mut self, slot: u32) {
-        let x = self.exchanges.at(slot);
-        if x.told && x.answered && !x.moving {
-            self.exchanges.remove(slot);
-        }
-    }
-
-    /// The deadlines of a ring that have passed.
-    #[inline]
-    pub(super) fn expire(&mut self, ring: u32) -> Option<(u32, What)> {
-        loop {
-            let exchanges = &self.exchanges;
-            let settled = |slot, generation| exchanges.get(slot, generation).is_none_or(|x| x.decided);
-            match self.deadlines.expire(ring as usize, self.now, settled) {
-                Expiry::Passed { slot, .. } => self.decide(slot, Status::Unacknowledged),
-                Expiry::Next(at) => {
-                    self.push(at, Class::Deadline, self.engine(), words(0, ring));
-                    return None;
-                }
-                Expiry::Empty => return None,
-            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Each second of the run: one snapshot per group, one sample per node, a report per flow.
 
-use rehearsal_core::messages::{GroupSnapshot, HostSample};
+use rehearsal_core::messages::{GroupSnapshot, HostSample, StopReason};
 use rehearsal_core::run::Progress;
 use rehearsal_core::{Body, Span, Time};
 
@@ -25,7 +25,7 @@ impl World {
         }
         // nothing else is pending: nothing will happen any more
         if self.queue.is_empty() && self.phase == Phase::Running {
-            self.stop_wanted.get_or_insert(rehearsal_core::messages::StopReason::Done);
+            self.stop_wanted.get_or_insert(StopReason::Done);
         }
         self.publish_second();
         self.report_flows();

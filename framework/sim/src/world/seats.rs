@@ -1,5 +1,6 @@
 //! What the world knows of each actor, group and node.
 
+use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ledger::Ledger;
 use rehearsal_core::run::Fault;
@@ -18,6 +19,8 @@ pub(super) struct Seat {
     pub group: u32,
     /// Messages on their way to it.
     pub inbox: u32,
+    /// Messages that it has published.
+    pub said: u32,
     /// It panicked, or another process runs it: it gets no events.
     pub dead: bool,
     /// It has nothing more to send.
@@ -130,7 +133,7 @@ impl World {
         for slot in unanswered {
             self.answer(slot, Status::Failed, 0);
         }
-        self.stop_wanted.get_or_insert(rehearsal_core::messages::StopReason::Fault);
+        self.stop_wanted.get_or_insert(StopReason::Fault);
     }
 
     /// Records a fault and tells it to whoever listens.

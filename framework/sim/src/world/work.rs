@@ -46,7 +46,7 @@ impl Cores {
 }
 
 impl World {
-    /// Begins some work of an actor.
+    /// Begins some work of an actor. Decoding and encoding take no time: what they cost is unknown before a calibration.
     #[inline]
     pub(super) fn work(&mut self, actor: u32, key: WorkKey, work: Work, sink: &mut dyn Sink) {
         match work {

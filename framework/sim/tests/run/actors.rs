@@ -1,6 +1,7 @@
 //! Small actors for tests: a sender, a receiver, a controller and a recorder.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::BytesMut;
@@ -34,6 +35,9 @@ impl Recipe for Plain {
     }
 }
 
+/// Outcomes in the order in which senders were told them.
+pub type Outcomes = Arc<Mutex<Vec<(Request, Outcome)>>>;
+
 /// What a sender does, per stream.
 #[derive(Clone, Debug)]
 pub struct Sending {
@@ -50,14 +54,17 @@ pub struct Sending {
     pub malformed: bool,
     /// Panics at this outcome.
     pub panic_at: Option<u64>,
-    /// Every outcome, in order.
-    pub log: Arc<Mutex<Vec<(Request, Outcome)>>>,
+    /// Every outcome, in order; `None` keeps none.
+    pub log: Option<Outcomes>,
+    /// Counts the attempts that were asked for.
+    pub asked: Arc<AtomicU64>,
 }
 
 impl Sending {
     /// The outcomes of a run that is over.
     pub fn outcomes(&self) -> Vec<(Request, Outcome)> {
-        self.log.lock().expect("no test panics with it").clone()
+        let log = self.log.as_ref().expect("outcomes were asked for");
+        log.lock().expect("no test panics with it").clone()
     }
 }
 
@@ -75,7 +82,8 @@ impl Default for Sending {
             backoff: Span::from_millis(5),
             malformed: false,
             panic_at: None,
-            log: Arc::default(),
+            log: Some(Arc::default()),
+            asked: Arc::default(),
         }
     }
 }
@@ -95,6 +103,7 @@ impl Sender {
     fn first(&mut self, stream: u32, due: Time, out: &mut Outbox) {
         let seq = self.sent[stream as usize];
         self.sent[stream as usize] += 1;
+        self.is.asked.fetch_add(1, Ordering::Relaxed);
         out.request(Request {
             to: self.to.base.member(seq as u32 % self.to.len),
             token: Token(seq),
@@ -146,10 +155,13 @@ impl Actor for Sender {
             Event::Outcome { request, outcome } => {
                 self.outcomes += 1;
                 assert_eq!(outcome.times.done, now);
-                self.is.log.lock().expect("one thread").push((*request, *outcome));
+                if let Some(log) = &self.is.log {
+                    log.lock().expect("one thread").push((*request, *outcome));
+                }
                 assert_ne!(Some(self.outcomes), self.is.panic_at, "told to");
                 if outcome.status.retryable() && !request.last {
                     let attempt = request.attempt + 1;
+                    self.is.asked.fetch_add(1, Ordering::Relaxed);
                     let at = now + self.is.backoff * u64::from(attempt);
                     out.request(Request { attempt, last: attempt == self.is.retries, at, ..*request });
                     return;

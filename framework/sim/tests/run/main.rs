@@ -2,6 +2,7 @@
 //! time of the model: none depends on the machine.
 
 mod actors;
+mod anything;
 mod datagrams;
 mod endings;
 mod exchanges;

@@ -18,6 +18,7 @@ fn a_poisson_crowd_at_one_exponential_worker_waits_as_long_as_theory_says() {
         retries: 0,
         in_flight: 1000,
         deadline: Span::from_secs(60),
+        log: None,
         ..Sending::default()
     };
     let serving =

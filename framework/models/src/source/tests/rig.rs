@@ -89,6 +89,10 @@ impl Payloads for Plain {
             false => Next::Ready(Payload::new(200, RecipeId(1), seq)),
         }
     }
+
+    fn encode_failed(&self) -> Option<MetricId> {
+        Some(ENCODE_FAILED)
+    }
 }
 
 /// Plain sender keys, `rate` in requests per second.

@@ -1,0 +1,147 @@
+//! What a shard's thread is given, and how it begins.
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::sync::Arc;
+
+use actix::Addr;
+use actix_rt::Arbiter;
+use rehearsal_bus::{Inbox, Port};
+use tokio::sync::oneshot;
+
+use crate::error::EmuError;
+use crate::host::Host;
+use crate::http::server;
+use crate::notes::Notes;
+use crate::pacer::{self, Alarm};
+use crate::preflight::Bound;
+use crate::shard::{Core, Parts, Shard};
+use crate::store::{Keeper, Store};
+use crate::udp;
+use crate::world::{Actors, World};
+
+/// Messages of other shards handled before other tasks have their turn.
+const INBOX_BATCH: usize = 256;
+
+/// Everything that one shard begins with.
+pub(crate) struct Seed {
+    world: Arc<World>,
+    index: usize,
+    actors: Vec<Actors>,
+    bus: Port,
+    inbox: Inbox,
+    notes: Notes,
+    store: Store,
+    tcp: Vec<(u32, TcpListener)>,
+    udp: Vec<(u32, UdpSocket)>,
+}
+
+impl Seed {
+    /// A seed for each shard: its nodes' actors and their sockets.
+    pub(crate) fn for_each(
+        world: &Arc<World>,
+        actors: Vec<Actors>,
+        bound: Vec<Bound>,
+        ends: Vec<(Port, Inbox)>,
+        notes: &Notes,
+        keeper: &Keeper,
+    ) -> Vec<Seed> {
+        let seed = |(index, (bus, inbox))| Seed {
+            world: world.clone(),
+            index,
+            actors: Vec::new(),
+            bus,
+            inbox,
+            notes: notes.clone(),
+            store: keeper.store(index),
+            tcp: Vec::new(),
+            udp: Vec::new(),
+        };
+        let mut seeds: Vec<Seed> = ends.into_iter().enumerate().map(seed).collect();
+        for (group, pool) in actors {
+            seeds[world.shard_of[world.groups[group].node]].actors.push((group, pool));
+        }
+        for bound in bound {
+            let seed = &mut seeds[world.shard_of(bound.actor)];
+            seed.tcp.extend(bound.sockets.tcp.map(|socket| (bound.actor.0, socket)));
+            seed.udp.extend(bound.sockets.udp.map(|socket| (bound.actor.0, socket)));
+        }
+        seeds
+    }
+
+    /// Starts a thread and builds the shard there. The receiver resolves when the thread has let go of everything.
+    ///
+    /// # Errors
+    /// When the operating system refuses the thread or a descriptor.
+    pub(crate) async fn plant(self) -> Result<(Arbiter, Addr<Host>, oneshot::Receiver<()>), EmuError> {
+        let failed = |source| EmuError::Start { what: "a shard's thread", source };
+        let index = self.index;
+        let arbiter = Arbiter::try_with_tokio_rt(runtime).map_err(failed)?;
+        let (told, begun) = oneshot::channel();
+        let (held, gone) = oneshot::channel();
+        arbiter.spawn(async move {
+            // if nobody listens any more, the run was given up meanwhile
+            let _ = told.send(self.begin());
+            let _held: oneshot::Sender<()> = held;
+            std::future::pending::<()>().await;
+        });
+        let host = begun.await.map_err(|_| EmuError::ShardLost { shard: index })?.map_err(failed)?;
+        Ok((arbiter, host, gone))
+    }
+
+    fn begin(self) -> io::Result<Addr<Host>> {
+        let Seed { world, index, actors, bus, inbox, notes, store, tcp, udp } = self;
+        let alarm = Alarm::new(world.clock)?;
+        let limit = world.options.connections_max;
+        let parts = Parts { world, index, actors, bus, notes: notes.clone(), store, udp: udp::Sockets::default() };
+        let shard = Shard::new(parts);
+        watch(pacer::run(shard.clone(), alarm), index, &notes);
+        watch(hear(shard.clone(), inbox), index, &notes);
+        let mut tasks = Vec::new();
+        for (actor, socket) in tcp {
+            let listener = tokio::net::TcpListener::from_std(socket)?;
+            let task = server::listen(shard.clone(), listener, actor, limit);
+            tasks.push(tokio::task::spawn_local(task).abort_handle());
+        }
+        for (actor, socket) in udp {
+            let socket = tokio::net::UdpSocket::from_std(socket)?;
+            tasks.push(tokio::task::spawn_local(udp::receive(shard.clone(), socket, actor)).abort_handle());
+        }
+        Ok(Host::begin(shard, tasks))
+    }
+}
+
+/// A shard's event loop: one thread for its tasks, as many as there are cores for what would block it.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(cores)
+        .thread_name("rehearsal-work")
+        .build()
+}
+
+/// Runs a task that a shard cannot do without.
+fn watch(task: impl Future<Output = ()> + 'static, shard: usize, notes: &Notes) {
+    let notes = notes.clone();
+    let task = tokio::task::spawn_local(task);
+    tokio::task::spawn_local(async move {
+        if task.await.is_err_and(|why| why.is_panic()) {
+            notes.broken(shard);
+        }
+    });
+}
+
+/// Hands over what other shards publish.
+async fn hear(shard: Core, mut inbox: Inbox) {
+    while let Some(delivery) = inbox.receive().await {
+        shard.borrow_mut().deliver(&delivery);
+        inbox.handled();
+        for _ in 0..INBOX_BATCH {
+            let Some(delivery) = inbox.try_receive() else { break };
+            shard.borrow_mut().deliver(&delivery);
+            inbox.handled();
+        }
+        tokio::task::yield_now().await;
+    }
+}

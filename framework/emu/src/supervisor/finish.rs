@@ -1,0 +1,170 @@
+//! The end of a run, in steps that each have a bound: drain, close the books, let the last reports be stored, end.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rehearsal_core::Time;
+use rehearsal_core::messages::StopReason;
+use rehearsal_core::run::RunEnd;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{HARD_STOP, LOOK, Supervisor};
+use crate::host::{Standing, Step};
+use crate::shard::ShardEnd;
+
+/// Datagrams still on their way are waited for until none came for so long. Assumed: several times any delay in a lab.
+const DATAGRAMS_QUIET: Duration = Duration::from_millis(100);
+/// How long a shard may take to answer, and to hand over its books.
+const HAND_OVER: Duration = Duration::from_secs(2);
+/// How long the threads may take to let go of sockets and sink.
+const LET_GO: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Drains and ends a run that somebody has stopped.
+    pub(super) async fn finish(mut self) -> RunEnd {
+        let stop = self.world.clock.now();
+        let hard = Instant::now() + self.world.plan.info.grace.to_std() + HARD_STOP;
+        self.tell(|| Step::Stop);
+        self.drain().await;
+        self.datagrams(hard).await;
+        self.tell(|| Step::Close);
+        self.quiet(hard).await;
+        let end = self.world.clock.now();
+        let ends = self.hand_over().await;
+        self.let_go().await;
+        self.cores_max = self.cores_max.max(self.usage.since_last().unwrap_or(0.0));
+        self.gather(ends, stop, end)
+    }
+
+    /// Outcomes under way may come, for as long as the grace lasts and nobody is in a hurry.
+    async fn drain(&mut self) {
+        let grace = Instant::now() + self.world.plan.info.grace.to_std();
+        while !self.hurried() && Instant::now() < grace {
+            if self.all(|state| state.drained).await {
+                return;
+            }
+            self.pause().await;
+        }
+        self.tell(|| Step::GiveUp);
+        let end = Instant::now() + HAND_OVER;
+        while Instant::now() < end && !self.all(|state| state.drained).await {
+            self.pause().await;
+        }
+    }
+
+    async fn datagrams(&mut self, hard: Instant) {
+        let (mut last, mut since) = (u64::MAX, Instant::now());
+        while !self.hurried() && Instant::now() < hard {
+            let missing: u64 = self.ask(HAND_OVER).await.iter().flatten().map(|s| s.datagrams_missing).sum();
+            if missing == 0 || (missing == last && since.elapsed() >= DATAGRAMS_QUIET) {
+                return;
+            }
+            if missing != last {
+                (last, since) = (missing, Instant::now());
+            }
+            self.pause().await;
+        }
+    }
+
+    /// The last reports travel and are stored: nothing waits anywhere, twice in a row.
+    async fn quiet(&mut self, hard: Instant) {
+        let mut quiet = 0;
+        while quiet < 2 && !self.hurried() && Instant::now() < hard {
+            let stored = self.nothing_to_store();
+            let shards = self.all(|state| state.quiet && state.in_transit == 0).await;
+            quiet = if stored && shards && self.nothing_to_store() { quiet + 1 } else { 0 };
+            self.pause().await;
+        }
+    }
+
+    fn nothing_to_store(&self) -> bool {
+        self.world.shared.stores.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether somebody wants the end at once.
+    fn hurried(&self) -> bool {
+        self.control.times() > 1
+    }
+
+    /// Waits a little, and hears what shards have to say meanwhile.
+    async fn pause(&mut self) {
+        tokio::time::sleep(LOOK).await;
+        while let Ok(note) = self.notes.try_recv() {
+            self.hear(note);
+        }
+    }
+
+    /// Whether every shard that still answers says so.
+    async fn all(&self, is: impl Fn(&Standing) -> bool) -> bool {
+        let states = self.ask(HAND_OVER).await;
+        states.iter().enumerate().all(|(shard, s)| s.as_ref().map_or(self.stuck.contains(&shard), &is))
+    }
+
+    async fn hand_over(&mut self) -> Vec<Option<ShardEnd>> {
+        let mut waiting = Vec::new();
+        for host in &self.hosts {
+            let (reply, end) = oneshot::channel();
+            host.do_send(Step::End(reply));
+            waiting.push(end);
+        }
+        let until = Instant::now() + HAND_OVER;
+        let mut ends = Vec::new();
+        for (shard, end) in waiting.into_iter().enumerate() {
+            let end = tokio::time::timeout_at(until, end).await.ok().and_then(Result::ok);
+            if end.is_none() {
+                self.stuck.insert(shard);
+                self.fault(format!("shard {shard} did not hand over its books: its groups are missing"));
+            }
+            ends.push(end);
+        }
+        while let Ok(note) = self.notes.try_recv() {
+            self.hear(note);
+        }
+        ends
+    }
+
+    /// Ends the threads. One that is stuck is left behind: nothing may keep a run from ending.
+    async fn let_go(&mut self) {
+        for arbiter in &self.arbiters {
+            arbiter.stop();
+        }
+        let until = Instant::now() + LET_GO;
+        for gone in self.gone.drain(..) {
+            // an error is what is waited for: the other end is dropped with its thread
+            let _ = tokio::time::timeout_at(until, gone).await;
+        }
+        self.storing.end(until).await;
+    }
+
+    fn gather(self, ends: Vec<Option<ShardEnd>>, stop: Time, end: Time) -> RunEnd {
+        let mut run = RunEnd {
+            groups: Vec::new(),
+            start: self.world.start(),
+            stop,
+            end,
+            reason: self.reason.unwrap_or(StopReason::Fault),
+            faults: self.faults,
+            // every shard sees the whole bus
+            messages_dropped: ends.iter().flatten().map(|e| e.bus_dropped).max().unwrap_or(0),
+            late_replies: 0,
+            events: 0,
+            fingerprint: None,
+            notes: vec!["limits are not enforced in embedded placement".to_owned()],
+        };
+        for shard in ends.into_iter().flatten() {
+            run.groups.extend(shard.groups);
+            run.faults.extend(shard.faults);
+            run.messages_dropped += shard.messages_dropped;
+            run.late_replies += shard.late_replies;
+            run.events += shard.events;
+            run.notes.extend(shard.notes);
+        }
+        run.groups.sort_by_key(|g| g.group);
+        run.faults.sort_by_key(|f| f.at);
+        let times = |n: u64| if n > 1 { format!(" ({n} times)") } else { String::new() };
+        run.notes.extend(self.facts.iter().map(|(text, n)| format!("{text}{}", times(*n))));
+        run.notes.push(format!("the process used at most {:.2} cores over a second", self.cores_max));
+        run
+    }
+}
