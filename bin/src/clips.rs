@@ -11,6 +11,8 @@ use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::ByteRange;
 use rehearsal_media::{FrameSpec, LiveEncoder, PreparedFrames, default_cache_dir, prepare, prepare_sizes};
 
+use crate::report::chain;
+
 /// Frames that a live camera keeps for sending and sending again; older ones are gone.
 const LIVE_FRAMES_KEPT: usize = 256;
 
@@ -54,12 +56,12 @@ impl<'a> Clips<'a> {
         let mut tell = |done, total| (self.progress)(path, done, total);
         let recipe = match self.purpose {
             Use::Simulation => {
-                let table = prepare_sizes(&spec, &self.cache, &mut tell).map_err(|why| why.to_string())?;
+                let table = prepare_sizes(&spec, &self.cache, &mut tell).map_err(|why| chain(&why))?;
                 self.notes.extend(table.notes().iter().map(ToString::to_string));
                 FrameRecipe { sizes: table.sizes(), frames: None }
             }
             Use::Emulation => {
-                let frames = prepare(&spec, &self.cache, &mut tell).map_err(|why| why.to_string())?;
+                let frames = prepare(&spec, &self.cache, &mut tell).map_err(|why| chain(&why))?;
                 self.notes.extend(frames.table().notes().iter().map(ToString::to_string));
                 FrameRecipe { sizes: frames.table().sizes(), frames: Some(frames) }
             }
@@ -77,7 +79,7 @@ impl MediaSource for Clips<'_> {
         if !live || self.purpose == Use::Simulation {
             return Ok(ClipFrames { recipe: prepared, sizes, live: None });
         }
-        let encoder = LiveEncoder::open(&frame_spec(path, bytes)?).map_err(|why| why.to_string())?;
+        let encoder = LiveEncoder::open(&frame_spec(path, bytes)?).map_err(|why| chain(&why))?;
         let clip = Arc::new(LiveClip { state: Mutex::new(LiveState { encoder, kept: VecDeque::new() }) });
         Ok(ClipFrames { recipe: clip.clone(), sizes, live: Some(clip) })
     }
@@ -131,7 +133,7 @@ impl std::fmt::Debug for LiveClip {
 impl LiveMedia for LiveClip {
     fn encode(&self, frame: u64) -> Result<u32, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let jpeg = state.encoder.encode_next().map_err(|why| why.to_string())?;
+        let jpeg = state.encoder.encode_next().map_err(|why| chain(&why))?;
         let bytes = jpeg.len() as u32;
         if state.kept.len() == LIVE_FRAMES_KEPT {
             state.kept.pop_front();

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use rehearsal_emu::EmuError;
-use rehearsal_export::ExportError;
 use rehearsal_scenario::ScenarioErrors;
 
 /// 1: internal.
@@ -31,7 +30,7 @@ pub struct Refused(pub String);
 pub fn code(error: &anyhow::Error) -> ExitCode {
     let code = if error.is::<ScenarioErrors>() || error.is::<UsageError>() {
         USAGE
-    } else if error.is::<Refused>() || error.is::<ExportError>() {
+    } else if error.is::<Refused>() {
         REFUSED
     } else if let Some(emu) = error.downcast_ref::<EmuError>() {
         if emu.is_refusal() { REFUSED } else { INTERNAL }

@@ -1,5 +1,6 @@
 //! What a verb prints when its runs are over, and the exit code that follows.
 
+use std::error::Error;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::process::ExitCode;
 
@@ -13,7 +14,13 @@ use crate::exit::Refused;
 
 /// A bundle that cannot be begun: the run is refused.
 pub fn refuse(why: ExportError) -> Refused {
-    Refused(why.to_string())
+    Refused(chain(&why))
+}
+
+/// An error and its causes in one line.
+pub fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |e| (*e).source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Notes on the experiment, on stderr.

@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask <chore>`.
 
+mod bench;
 mod media;
 mod tidy;
 
@@ -17,6 +18,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
+    /// Measures the engines beside peers; builds for release first.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Checks the house rules that a machine can check.
     Tidy,
     /// Makes the reference clip anew; needs ffmpeg, and only maintainers need it.
@@ -25,6 +29,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
+        Chore::Bench(what) => bench::run(&what),
         Chore::Tidy => tidy::run(),
         Chore::Media => media::run(),
     };

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use rehearsal_core::assembly::{Assembly, Group};
-use rehearsal_core::plan::Carrier;
+use rehearsal_core::plan::{Carrier, Connection};
 use rehearsal_core::{ActorId, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::EmuError;
+use crate::http::client::LINGERING_MAX;
 use crate::options::EmuOptions;
 use crate::placement;
 
@@ -152,7 +153,8 @@ fn connections(assembly: &Assembly, options: &EmuOptions) -> u64 {
         let here = targets(assembly, group).any(|t| assembly.plan.nodes[t.node].local);
         ends += count * if here { 2 } else { 1 };
     }
-    ends.min(2 * options.connections_max as u64)
+    let used_once = assembly.plan.links.iter().any(|l| l.connection == Connection::PerRequest);
+    ends.min(2 * options.connections_max as u64) + if used_once { 2 * LINGERING_MAX as u64 } else { 0 }
 }
 
 /// The number of descriptors allowed, once the soft limit is raised as far as it must.

@@ -92,7 +92,7 @@ impl Seed {
     fn begin(self) -> io::Result<Addr<Host>> {
         let Seed { world, index, actors, bus, inbox, notes, store, tcp, udp } = self;
         let alarm = Alarm::new(world.clock)?;
-        let limit = world.options.connections_max;
+        let room = server::Room::new(world.options.connections_max);
         let parts = Parts { world, index, actors, bus, notes: notes.clone(), store, udp: udp::Sockets::default() };
         let shard = Shard::new(parts);
         watch(pacer::run(shard.clone(), alarm), index, &notes);
@@ -100,7 +100,7 @@ impl Seed {
         let mut tasks = Vec::new();
         for (actor, socket) in tcp {
             let listener = tokio::net::TcpListener::from_std(socket)?;
-            let task = server::listen(shard.clone(), listener, actor, limit);
+            let task = server::listen(shard.clone(), listener, actor, room.clone());
             tasks.push(tokio::task::spawn_local(task).abort_handle());
         }
         for (actor, socket) in udp {

@@ -16,7 +16,7 @@ use rehearsal_core::kind::StreamSpec;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
-use rehearsal_core::parts::ledger::Ledger;
+use rehearsal_core::parts::ledger::{Ledger, Scratch};
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
@@ -88,6 +88,7 @@ pub(crate) struct State {
     stopping: bool,
     closed: bool,
     second: u32,
+    scratch: Scratch,
     sampling: bool,
     dead: BTreeSet<u32>,
     faults: Vec<Fault>,
@@ -161,7 +162,7 @@ impl Shard {
             pools.push(pool);
         }
         let quantum = quantum(&world, &books);
-        let limit = world.options.connections_max / world.shards;
+        let limit = world.options.connections_max / world.sending_shards();
         let nodes = nodes(&world, index);
         let sampler = Sampler::of(&world.plan).filter(|(node, _)| nodes.iter().any(|n| n.node == *node));
         let mut state = State {
@@ -190,6 +191,7 @@ impl Shard {
             stopping: false,
             closed: false,
             second: 0,
+            scratch: Scratch::default(),
             sampling: false,
             dead: BTreeSet::new(),
             faults: Vec::new(),
@@ -271,8 +273,8 @@ impl Shard {
             }
             let now = self.state.now();
             let Some(entry) = self.state.timers.pop_due(now) else { break };
+            fires += if entry.class() == class::FLOW { datagrams::FIRES } else { 1 };
             self.fire(entry, now);
-            fires += 1;
             if fires >= FIRES_MAX {
                 return self.state.timers.nudge();
             }

@@ -14,11 +14,13 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 
-use rehearsal_core::{ActorId, Head, Span, Time, Times};
+use bytes::BytesMut;
+use rehearsal_core::{ActorId, Head, Span, SubjectId, Time, Times};
 use tokio::net::UdpSocket;
 
 use crate::shard::Core;
@@ -90,14 +92,32 @@ fn near(low: u64, now: Time) -> Time {
 /// The sending sockets of a shard, one for each node and address family.
 #[derive(Default)]
 pub(crate) struct Sockets {
-    by_node: BTreeMap<(usize, bool), UdpSocket>,
-    buffer: Vec<u8>,
+    by_node: BTreeMap<(usize, bool), std::net::UdpSocket>,
+    known: BTreeMap<(usize, SubjectId), Option<SocketAddr>>,
+    buffer: BytesMut,
     /// Datagrams that this host's own buffers had no room for; they count as sent, and are lost.
     pub(crate) refused: u64,
 }
 
 impl Sockets {
-    /// Sends what `fill` writes, `bytes` long, from a node.
+    /// Where a subject is served over this carrier, as seen from a node; found once for each pair.
+    pub(crate) fn target(
+        &mut self,
+        node: usize,
+        to: SubjectId,
+        find: impl FnOnce() -> Option<SocketAddr>,
+    ) -> Option<SocketAddr> {
+        *self.known.entry((node, to)).or_insert_with(find)
+    }
+
+    /// An empty buffer for the next datagram; it comes back with [`Sockets::send`].
+    pub(crate) fn buffer(&mut self) -> BytesMut {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer
+    }
+
+    /// Sends a datagram from a node. `stamp` is written over its first bytes.
     ///
     /// # Errors
     /// When there is no descriptor left for the node's socket.
@@ -105,29 +125,30 @@ impl Sockets {
         &mut self,
         node: usize,
         to: SocketAddr,
-        bytes: usize,
-        fill: impl FnOnce(&mut [u8]),
+        stamp: &Stamp,
+        mut datagram: BytesMut,
     ) -> io::Result<()> {
-        let key = (node, to.is_ipv4());
-        if !self.by_node.contains_key(&key) {
-            self.by_node.insert(key, bound(to)?);
-        }
-        self.buffer.clear();
-        self.buffer.resize(bytes.clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX), 0);
-        fill(&mut self.buffer);
-        if self.by_node[&key].try_send_to(&self.buffer, to).is_err() {
+        datagram.resize(datagram.len().clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX), 0);
+        stamp.write(&mut datagram);
+        let socket = match self.by_node.entry((node, to.is_ipv4())) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(bound(to)?),
+        };
+        if socket.send_to(&datagram, to).is_err() {
             // no room in this host's buffers, or refused by the host itself: lost like any datagram on its way
             self.refused += 1;
         }
+        self.buffer = datagram;
         Ok(())
     }
 }
 
-fn bound(to: SocketAddr) -> io::Result<UdpSocket> {
+/// A socket that never waits. It needs no event loop: what cannot be sent now is lost, as on any other hop.
+fn bound(to: SocketAddr) -> io::Result<std::net::UdpSocket> {
     let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = std::net::UdpSocket::bind((any, 0))?;
     socket.set_nonblocking(true)?;
-    UdpSocket::from_std(socket)
+    Ok(socket)
 }
 
 /// Takes in the datagrams of a receiving actor.

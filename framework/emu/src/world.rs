@@ -1,6 +1,6 @@
 //! What all shards of a run read and none changes, and the few counters they share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,6 +139,12 @@ impl World {
     /// The shard of an actor.
     pub(crate) fn shard_of(&self, actor: ActorId) -> usize {
         self.shard_of[self.groups[self.group_of(actor.0)].node]
+    }
+
+    /// Shards that have a sender; at least one.
+    pub(crate) fn sending_shards(&self) -> usize {
+        let sending = self.groups.iter().filter(|g| g.role == Role::Sender && self.plan.nodes[g.node].local);
+        sending.map(|g| self.shard_of[g.node]).collect::<BTreeSet<_>>().len().max(1)
     }
 
     /// The instance names of an actor's node and of itself.

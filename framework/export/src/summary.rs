@@ -202,7 +202,8 @@ impl Measures {
     /// The counters that thresholds and reports use: those of the measured seconds. Datagrams are settled only at the
     /// end of a run, so counters that hold any are those of the whole run.
     pub fn judged(&self) -> &Tally {
-        if self.totals.datagrams_sent > 0 { &self.totals } else { &self.window }
+        let datagrams = self.totals.datagrams_sent > 0 || self.totals.datagrams_received > 0;
+        if datagrams { &self.totals } else { &self.window }
     }
 }
 

@@ -73,7 +73,9 @@ fn reasons(f: &mut fmt::Formatter<'_>, reasons: &[Reason]) -> fmt::Result {
             Severity::Degraded => "degraded",
             Severity::Invalid => "invalid",
         };
-        if *already <= REASONS_SHOWN {
+        if reason.code == Code::Remark {
+            writeln!(f, "  {word:<8}  {}", reason.text)?;
+        } else if *already <= REASONS_SHOWN {
             writeln!(f, "  {word:<8}  {}: {}", reason.code.word(), reason.text)?;
         } else if *already == REASONS_SHOWN + 1 {
             let more = shown.get(&key).copied().unwrap_or_default() - REASONS_SHOWN;
@@ -120,11 +122,16 @@ fn sender_grid(templates: &[&TemplateSummary]) -> Grid {
 }
 
 fn receiver_grid(templates: &[&TemplateSummary]) -> Grid {
-    let heads = ["receiver", "received", "served", "refused", "turned away", "served rate", "handling p50", "p99"];
+    let datagrams = templates.iter().any(|t| t.measures.totals.datagrams_received > 0);
+    let mut heads =
+        vec!["receiver", "received", "served", "refused", "turned away", "served rate", "handling p50", "p99"];
+    if datagrams {
+        heads.extend(["one-way p50", "p99"]);
+    }
     let mut grid = Grid::new(&heads);
     for t in templates {
         let counts = t.measures.judged();
-        grid.row(vec![
+        let mut row = vec![
             name(t),
             (counts.received + counts.datagrams_received).to_string(),
             counts.served.to_string(),
@@ -133,7 +140,11 @@ fn receiver_grid(templates: &[&TemplateSummary]) -> Grid {
             rate(t.measures.per_second.served),
             cell(t, "handling", "p50"),
             cell(t, "handling", "p99"),
-        ]);
+        ];
+        if datagrams {
+            row.extend([cell(t, "one-way", "p50"), cell(t, "one-way", "p99")]);
+        }
+        grid.row(row);
     }
     grid
 }

@@ -1,5 +1,7 @@
 //! Everything that a run's virtual world consists of, except the actors: its queue, its tables, its links, its books.
 
+use std::sync::Arc;
+
 use rehearsal_core::assembly::{Routes, Subjects};
 use rehearsal_core::event::Head;
 use rehearsal_core::exchange::Times;
@@ -7,6 +9,7 @@ use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::heap::Entry;
 use rehearsal_core::parts::ladder::Ladder;
+use rehearsal_core::parts::ledger::Scratch;
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::plan::Plan;
 use rehearsal_core::run::Fault;
@@ -72,11 +75,15 @@ pub(crate) enum What {
     FlowReport { slot: u32 },
 }
 
-/// See the module.
+/// See the module. The parts that belong to one concern are changed in that concern's file alone.
 pub(crate) struct World {
+    /// The present instant of virtual time.
     pub(crate) now: Time,
+    /// How far the run is.
     pub(crate) phase: Phase,
+    /// Somebody wants the run to stop; the engine sees to it before the next event.
     pub(crate) stop_wanted: Option<StopReason>,
+    /// A second has just been sampled: time to tell how far the run is.
     pub(crate) sampled: bool,
     queue: Ladder,
     seats: Vec<Seat>,
@@ -93,8 +100,10 @@ pub(crate) struct World {
     routes: Routes,
     subjects: Subjects,
     plan: Plan,
+    /// By recipe: whether a receiver must refuse its payloads.
     malformed: Vec<bool>,
-    clips: Vec<(RecipeId, std::sync::Arc<[u32]>)>,
+    /// By clip: the recipe and sizes of its frames.
+    clips: Vec<(RecipeId, Arc<[u32]>)>,
     wire: bool,
     events_max: u64,
     /// Handled events, all together and at this instant.
@@ -105,7 +114,9 @@ pub(crate) struct World {
     stop: Option<(Time, StopReason)>,
     grace_over: bool,
     closing: Option<drain::Closing>,
+    /// The next second to be sampled.
     second: u32,
+    scratch: Scratch,
     /// Requests whose outcome has not been handed over.
     outcomes_due: u64,
     /// Datagrams on their way or waiting for their time.
@@ -276,8 +287,7 @@ impl World {
                 Command::Flow(spec) => self.begin_flow(me, &spec),
                 Command::FlowSet { flow, set } => self.set_flow(me, flow, set),
                 Command::Count { metric, by } => self.count(me, metric, by),
-                // values of a group's own have no column in the bundle yet; engines record the standard times themselves
-                Command::Record { .. } => {}
+                Command::Record { metric, value } => self.value(me, metric, value),
                 Command::Finished => self.finished(me),
             }
         }

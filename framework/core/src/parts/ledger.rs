@@ -21,15 +21,85 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, HISTOGRAM_DIGITS).expect("the bounds are constants")
 }
 
-/// Counters and this second's histograms of one group.
-#[derive(Default)]
+/// Counters and this second's times of one group.
+#[derive(Debug, Default)]
 pub struct Ledger {
     /// Totals since the start.
     pub tally: Tally,
-    histograms: [Option<Box<Histogram<u64>>>; Metric::ALL.len()],
-    own: Vec<u64>,
+    times: [Times1s; Metric::ALL.len()],
+    own: Vec<Own>,
     schedule: u64,
-    encoder: Option<V2Serializer>,
+}
+
+/// A counter or value that the group named itself.
+#[derive(Debug, Default, Clone, Copy)]
+struct Own {
+    count: u64,
+    /// Of recorded values: how many, and the largest.
+    recorded: u64,
+    max: u64,
+}
+
+/// Values of one metric in one second: as they are while they are few, so that thousands of quiet groups stay small.
+#[derive(Debug)]
+enum Times1s {
+    Few(Vec<u64>),
+    Many(Box<Histogram<u64>>),
+}
+
+/// Above so many values in a second a metric gets a histogram of its own (270 kB against 32 kB).
+const FEW_MAX: usize = 4096;
+
+impl Default for Times1s {
+    fn default() -> Self {
+        Times1s::Few(Vec::new())
+    }
+}
+
+impl Times1s {
+    #[inline]
+    fn record(&mut self, nanos: u64) {
+        match self {
+            Times1s::Few(values) if values.len() < FEW_MAX => values.push(nanos),
+            Times1s::Many(histogram) => histogram.saturating_record(nanos),
+            Times1s::Few(_) => self.grow(nanos),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, nanos: u64) {
+        let mut histogram = Box::new(histogram());
+        if let Times1s::Few(values) = self {
+            values.iter().for_each(|v| histogram.saturating_record(*v));
+        }
+        histogram.saturating_record(nanos);
+        *self = Times1s::Many(histogram);
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Times1s::Few(values) => values.is_empty(),
+            Times1s::Many(histogram) => histogram.is_empty(),
+        }
+    }
+}
+
+/// What an engine lends its ledgers to encode a second's histograms with: one for all of them.
+pub struct Scratch {
+    histogram: Histogram<u64>,
+    encoder: V2Serializer,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch { histogram: histogram(), encoder: V2Serializer::new() }
+    }
+}
+
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scratch")
+    }
 }
 
 impl Ledger {
@@ -109,8 +179,7 @@ impl Ledger {
     /// Records one time.
     #[inline]
     pub fn record(&mut self, metric: Metric, span: Span) {
-        let slot = &mut self.histograms[metric as usize];
-        slot.get_or_insert_with(|| Box::new(histogram())).saturating_record(span.as_nanos());
+        self.times[metric as usize].record(span.as_nanos());
     }
 
     /// Adds to a counter of the group; the reserved ones have a column of their own.
@@ -119,34 +188,67 @@ impl Ledger {
         match metric {
             MetricId::SKIPPED => self.tally.skipped += by,
             MetricId::MALFORMED => self.tally.malformed += by,
-            MetricId(id) => {
-                let place = usize::from(id - MetricId::FIRST_OWN);
-                if self.own.len() <= place {
-                    self.own.resize(place + 1, 0);
-                }
-                self.own[place] += by;
-            }
+            MetricId(id) => self.own(id).count += by,
         }
     }
 
-    /// The group's own counters by name.
+    /// Records a value of one of the group's own metrics: its sum, number and largest are kept.
+    #[inline]
+    pub fn value(&mut self, metric: MetricId, value: u64) {
+        if metric.0 >= MetricId::FIRST_OWN {
+            let own = self.own(metric.0);
+            own.count = own.count.saturating_add(value);
+            own.recorded += 1;
+            own.max = own.max.max(value);
+        }
+    }
+
+    fn own(&mut self, id: u16) -> &mut Own {
+        let place = usize::from(id - MetricId::FIRST_OWN);
+        if self.own.len() <= place {
+            self.own.resize(place + 1, Own::default());
+        }
+        &mut self.own[place]
+    }
+
+    /// The group's own counters by name; a metric with recorded values gives its sum, and `_values` and `_max` beside it.
     pub fn counts(&self, names: &[&'static str]) -> Vec<(String, u64)> {
-        names.iter().enumerate().map(|(i, n)| ((*n).to_owned(), self.own.get(i).copied().unwrap_or(0))).collect()
+        let mut all = Vec::with_capacity(names.len());
+        for (place, name) in names.iter().enumerate() {
+            let own = self.own.get(place).copied().unwrap_or_default();
+            all.push(((*name).to_owned(), own.count));
+            if own.recorded > 0 {
+                all.push((format!("{name}_values"), own.recorded));
+                all.push((format!("{name}_max"), own.max));
+            }
+        }
+        all
     }
 
     /// The histograms of the second that ends now, and empties them.
-    pub fn take_histograms(&mut self) -> Vec<HistogramPart> {
-        let encoder = self.encoder.get_or_insert_with(V2Serializer::new);
+    pub fn take_histograms(&mut self, scratch: &mut Scratch) -> Vec<HistogramPart> {
         let mut parts = Vec::new();
         for metric in Metric::ALL {
-            if let Some(h) = &mut self.histograms[metric as usize]
-                && !h.is_empty()
-            {
-                let mut bytes = Vec::new();
-                encoder.serialize(h, &mut bytes).expect("a histogram fits into memory");
-                parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
-                h.reset();
+            let times = &mut self.times[metric as usize];
+            if times.is_empty() {
+                continue;
             }
+            let mut bytes = Vec::new();
+            let encoded = match times {
+                Times1s::Many(histogram) => {
+                    let encoded = scratch.encoder.serialize(histogram, &mut bytes);
+                    histogram.reset();
+                    encoded
+                }
+                Times1s::Few(values) => {
+                    values.drain(..).for_each(|v| scratch.histogram.saturating_record(v));
+                    let encoded = scratch.encoder.serialize(&scratch.histogram, &mut bytes);
+                    scratch.histogram.reset();
+                    encoded
+                }
+            };
+            encoded.expect("a histogram fits into memory");
+            parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
         }
         parts
     }
@@ -166,4 +268,43 @@ fn mix(a: u64, b: u64, c: u64, d: u64) -> u64 {
         x ^= x >> 29;
     }
     x.wrapping_mul(0x94D0_49BB_1331_11EB) ^ x >> 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::Deserializer;
+
+    fn read(part: &HistogramPart) -> Histogram<u64> {
+        Deserializer::new().deserialize(&mut part.v2.as_slice()).expect("our own encoding")
+    }
+
+    #[test]
+    fn few_and_many_values_give_the_same_histogram() {
+        let (mut ledger, mut scratch) = (Ledger::default(), Scratch::default());
+        for count in [1_u64, 100, FEW_MAX as u64, FEW_MAX as u64 + 1, 10_000, 3] {
+            let mut expected = histogram();
+            for i in 0..count {
+                let nanos = i * 7_919 % 1_000_003 + 1;
+                ledger.record(Metric::Service, Span::from_nanos(nanos));
+                expected.saturating_record(nanos);
+            }
+            let parts = ledger.take_histograms(&mut scratch);
+            assert_eq!(parts.len(), 1);
+            assert_eq!(read(&parts[0]), expected, "{count} values");
+            assert!(ledger.take_histograms(&mut scratch).is_empty(), "a second's values are given once");
+        }
+    }
+
+    #[test]
+    fn own_counters_and_values_have_names() {
+        let mut ledger = Ledger::default();
+        ledger.count(MetricId(MetricId::FIRST_OWN), 3);
+        ledger.value(MetricId(MetricId::FIRST_OWN + 1), 5);
+        ledger.value(MetricId(MetricId::FIRST_OWN + 1), 9);
+        ledger.count(MetricId::SKIPPED, 2);
+        let expected = [("a", 3), ("b", 14), ("b_values", 2), ("b_max", 9)].map(|(n, v)| (n.to_owned(), v));
+        assert_eq!(ledger.counts(&["a", "b"]), expected);
+        assert_eq!(ledger.tally.skipped, 2);
+    }
 }

@@ -18,6 +18,9 @@ use crate::shard::Shard;
 
 mod connection;
 
+/// Connections used once that may wait for their peer to close them, in a shard; further ones are closed here.
+pub(crate) const LINGERING_MAX: usize = 256;
+
 /// All connections of a shard to receivers.
 pub(crate) struct Client {
     routes: Vec<Lane>,
@@ -26,6 +29,7 @@ pub(crate) struct Client {
     connections: Slab<Rc<Line>>,
     limit: usize,
     waiting: usize,
+    lingering: Rc<Cell<usize>>,
 }
 
 /// A row of routes.
@@ -74,6 +78,7 @@ impl Client {
             connections: Slab::default(),
             limit,
             waiting: 0,
+            lingering: Rc::default(),
         }
     }
 
@@ -141,7 +146,7 @@ impl Client {
         let slot = self.connections.insert(line.clone());
         let id = ConnectionId(slot, self.connections.generation(slot));
         let target = self.routes[route.0].target.clone();
-        tokio::task::spawn_local(connection::run(shard, id, line, target));
+        tokio::task::spawn_local(connection::run(shard, id, line, target, self.lingering.clone()));
     }
 
     /// What a connection is to do next; `None`: close.
@@ -170,6 +175,16 @@ impl Client {
         line.idle.set(true);
         lane.idle.push(id);
         Poll::Pending
+    }
+
+    /// A connection is done with an attempt and could take the next, which its outcome may well bring about.
+    pub(crate) fn free(&mut self, id: ConnectionId) {
+        let line = self.connections.at(id.0);
+        let lane = &mut self.routes[line.route.0];
+        if self.waiting == 0 && !line.closing.get() {
+            line.idle.set(true);
+            lane.idle.push(id);
+        }
     }
 
     /// An attempt ended without its connection, which has to close.

@@ -1,6 +1,6 @@
 //! The receiving end: a listener for each receiving actor, a task for each connection.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -27,17 +27,44 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_
 /// What a turned-away client is told to wait, s: the shortest that RFC 9110 §10.2.3 can say.
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
 
-/// Accepts connections for `actor`, at most `limit` at a time.
-pub(crate) async fn listen(shard: Core, listener: TcpListener, actor: u32, limit: usize) {
-    let open = Rc::new(());
+/// Room for connections, shared by the listeners of a shard.
+#[derive(Clone)]
+pub(crate) struct Room(Rc<Cell<usize>>);
+
+/// A connection's place in it.
+struct Place(Room);
+
+impl Room {
+    /// Room for so many connections.
+    pub(crate) fn new(connections: usize) -> Self {
+        Room(Rc::new(Cell::new(connections)))
+    }
+
+    fn place(&self) -> Option<Place> {
+        let left = self.0.get().checked_sub(1)?;
+        self.0.set(left);
+        Some(Place(self.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Room(left) = &self.0;
+        left.set(left.get() + 1);
+    }
+}
+
+/// Accepts connections for `actor` while there is room.
+pub(crate) async fn listen(shard: Core, listener: TcpListener, actor: u32, room: Room) {
     let mut wait = BACKOFF.0;
     loop {
         match listener.accept().await {
-            // as many clones as connections, and the one above
-            Ok(_) if Rc::strong_count(&open) > limit => shard.borrow_mut().turned_connection_away(),
             Ok((stream, _)) => {
                 wait = BACKOFF.0;
-                tokio::task::spawn_local(serve(shard.clone(), stream, actor, open.clone()));
+                match room.place() {
+                    Some(place) => _ = tokio::task::spawn_local(serve(shard.clone(), stream, actor, place)),
+                    None => shard.borrow_mut().turned_connection_away(),
+                }
             }
             Err(why) => {
                 shard.borrow_mut().accept_failed(actor, &why);
@@ -48,7 +75,7 @@ pub(crate) async fn listen(shard: Core, listener: TcpListener, actor: u32, limit
     }
 }
 
-async fn serve(shard: Core, stream: TcpStream, actor: u32, _open: Rc<()>) {
+async fn serve(shard: Core, stream: TcpStream, actor: u32, _place: Place) {
     // without it answers wait for the peer's delayed acknowledgement; with a socket that refuses it, they do
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| {

@@ -28,7 +28,7 @@ impl State {
             Command::Flow(spec) => self.flow(who, row, *spec),
             Command::FlowSet { flow, set } => self.set_flow(who, flow, set),
             Command::Count { metric, by } => self.books[row].ledger.count(metric, by),
-            Command::Record { metric, value } => self.books[row].ledger.count(metric, value),
+            Command::Record { metric, value } => self.books[row].ledger.value(metric, value),
             Command::Finished => self.finished(who, row),
         }
     }

@@ -5,7 +5,6 @@ use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use rehearsal_core::flow::{FlowReport, FlowSchedule, FlowSet, FlowSpec};
 use rehearsal_core::messages::Metric;
 use rehearsal_core::plan::Carrier;
@@ -36,8 +35,10 @@ pub(super) struct Flow {
     told: bool,
 }
 
-/// Departures of a flow in one go; the rest waits for the pacer's next turn.
+/// Departures of a flow in one go; the rest waits for the next.
 const BATCH: usize = 64;
+/// As many timers as such a batch weighs: a datagram costs about a quarter of an event of an actor.
+pub(super) const FIRES: usize = BATCH / 4;
 /// Sequence numbers back from the newest in which a duplicate is recognised.
 const WINDOW: u64 = 1024;
 
@@ -139,21 +140,20 @@ impl State {
         books.ledger.datagram(member, head.stream, head.seq, intended.since(start), payload.bytes, sent.since(at));
         let Some(address) = self.datagram_target(node, to) else { return };
         let stamp = Stamp { run: self.world.run_hash, head, intended, sent };
-        let content: Bytes = self.render(payload, member).0;
-        let sent = self.udp.send(node, address, payload.bytes as usize, |out| {
-            let body = content.len().min(out.len());
-            out[..body].copy_from_slice(&content[..body]);
-            stamp.write(out);
-        });
-        if let Err(why) = sent {
+        let mut datagram = self.udp.buffer();
+        self.render_into(payload, member, &mut datagram);
+        if let Err(why) = self.udp.send(node, address, &stamp, datagram) {
             self.notes.note(format!("datagrams could not be sent: {why}"));
         }
     }
 
-    fn datagram_target(&self, node: usize, to: SubjectId) -> Option<SocketAddr> {
-        let owner = self.world.subjects.owner(to)?;
-        let link = self.world.plan.link(node, self.world.groups[self.world.group_of(owner.0)].node);
-        (link.carrier == Carrier::Udp).then(|| self.world.addresses.get(&owner).copied()).flatten()
+    fn datagram_target(&mut self, node: usize, to: SubjectId) -> Option<SocketAddr> {
+        let world = &self.world;
+        self.udp.target(node, to, || {
+            let owner = world.subjects.owner(to)?;
+            let link = world.plan.link(node, world.groups[world.group_of(owner.0)].node);
+            (link.carrier == Carrier::Udp).then(|| world.addresses.get(&owner).copied()).flatten()
+        })
     }
 
     /// An actor begins a flow.

@@ -64,7 +64,9 @@ impl State {
         let times = Times { intended: request.intended, ready: request.at, ..Times::default() };
         let stage = Stage::Later;
         let slot = self.live.insert(Live { who, row, gate, request, times, stage });
-        if request.at <= self.now() {
+        if self.closed {
+            self.queue.push_back(Local::Unplanned { slot });
+        } else if request.at <= self.now() {
             self.due(slot);
         } else if self.stopping {
             self.queue.push_back(Local::Unplanned { slot });
@@ -184,10 +186,21 @@ impl State {
             return (bytes, content_type);
         }
         let mut bytes = BytesMut::with_capacity(payload.bytes as usize);
-        let cx = RenderContext { seq: payload.seq, member, epoch_ns: unix_ns(), bytes: payload.bytes };
-        recipe.render(cx, &mut bytes);
-        debug_assert_eq!(bytes.len(), payload.bytes as usize, "a recipe renders what it announced");
+        self.render_into(payload, member, &mut bytes);
         (bytes.freeze(), content_type)
+    }
+
+    /// Appends the bytes of a payload.
+    pub(super) fn render_into(&self, payload: Payload, member: u32, out: &mut BytesMut) {
+        let Some(recipe) = self.world.recipes.get(usize::from(payload.recipe.0)) else { return };
+        match recipe.shared(payload.seq) {
+            Some(bytes) => out.extend_from_slice(&bytes),
+            None => {
+                let cx = RenderContext { seq: payload.seq, member, epoch_ns: unix_ns(), bytes: payload.bytes };
+                recipe.render(cx, out);
+            }
+        }
+        debug_assert_eq!(out.len(), payload.bytes as usize, "a recipe renders what it announced");
     }
 
     /// Looks through all attempts under way: giving up is rare.
@@ -235,7 +248,8 @@ impl Shard {
     }
 
     /// A connection is done with an attempt.
-    pub(crate) fn complete(&mut self, (slot, generation): (u32, u32), answer: Answer) {
+    pub(crate) fn complete(&mut self, id: ConnectionId, (slot, generation): (u32, u32), answer: Answer) {
+        self.state.client.free(id);
         if let Some(live) = self.state.live.get_mut(slot, generation) {
             live.stage = Stage::Answered;
             self.outcome(slot, answer.status, answer.bytes);

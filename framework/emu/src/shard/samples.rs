@@ -98,7 +98,7 @@ impl State {
             second: self.second,
             totals: books.ledger.tally,
             queue_length: books.gates.waiting(),
-            histograms: books.ledger.take_histograms(),
+            histograms: books.ledger.take_histograms(&mut self.scratch),
             counts: books.ledger.counts(&info.metrics),
         };
         (info.snapshot, snapshot)

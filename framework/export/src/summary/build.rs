@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rehearsal_core::kind::Role;
+
 use super::checks::checks;
 use super::draft::{Draft, join};
 use super::{Achieved, GroupSummary, Measured, SCHEMA_VERSION, Summary, Telemetry, TemplateSummary};
@@ -76,7 +78,6 @@ fn all_groups(facts: &RunFacts, books: &Books) -> Vec<GroupFacts> {
 
 impl GroupFacts {
     fn seen(node: &str, actor: &str, book: &GroupBook) -> Self {
-        use rehearsal_core::kind::Role;
         let role = match (book.totals.generated, book.totals.received + book.totals.datagrams_received) {
             (0, 0) => Role::Service,
             (0, _) => Role::Receiver,

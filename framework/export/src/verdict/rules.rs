@@ -4,7 +4,7 @@ use super::load::{self, above};
 use super::{Code, Evidence, GroupEvidence, Limits, NodeEvidence, Reason, Severity, Status, Verdict};
 use crate::meta::Clock;
 
-/// Applies every rule. Reasons come gravest first, then in the order of the rules.
+/// Applies every rule. Reasons come gravest first, then in the order of their codes.
 pub fn judge(evidence: &Evidence, limits: &Limits) -> Verdict {
     let mut found = Findings::default();
     run(evidence, limits, &mut found);
@@ -16,7 +16,7 @@ pub fn judge(evidence: &Evidence, limits: &Limits) -> Verdict {
     environment(evidence, limits, &mut found);
     notes(evidence, &mut found);
     let mut reasons = found.reasons;
-    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.severity));
+    reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.severity), reason.code));
     let status = match reasons.first().map(|reason| reason.severity) {
         Some(Severity::Invalid) => Status::Invalid,
         Some(Severity::Degraded) => Status::Degraded,
@@ -114,14 +114,21 @@ fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
         let text = "a rate was changed, or a pause made, on the way; achieved rates are not judged";
         found.add(Code::RateChanged, Severity::Note).says(text);
     }
-    for group in &evidence.groups {
-        if let Some(samples) = group.samples.filter(|samples| *samples < limits.samples_p99) {
-            let text =
-                format!("{}/{} has {samples} values: its p99 rests on fewer than ten of them", group.node, group.actor);
-            let reason = found.of_group(Code::FewSamples, Severity::Note, group);
-            reason.measured(samples as f64, limits.samples_p99 as f64, "values").says(text);
-        }
-    }
+    samples(evidence, limits, found);
+}
+
+/// One note for all groups, on the one with the fewest values.
+fn samples(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
+    let few = || evidence.groups.iter().filter_map(|g| Some((g.samples?, g))).filter(|(n, _)| *n < limits.samples_p99);
+    let Some((samples, group)) = few().min_by_key(|(samples, _)| *samples) else { return };
+    let others = match few().count() - 1 {
+        0 => String::new(),
+        others => format!(", {others} more have fewer than {}", limits.samples_p99),
+    };
+    let text =
+        format!("{}/{} has {samples} values{others}: a p99 rests on fewer than ten of them", group.node, group.actor);
+    let reason = found.of_group(Code::FewSamples, Severity::Note, group);
+    reason.measured(samples as f64, limits.samples_p99 as f64, "values").says(text);
 }
 
 fn resources(node: &NodeEvidence, limits: &Limits, found: &mut Findings) {
@@ -184,7 +191,7 @@ fn environment(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
 
 fn notes(evidence: &Evidence, found: &mut Findings) {
     if evidence.calibrated == Some(false) {
-        let text = "costs are assumed, not measured on the hosts";
+        let text = "not calibrated: CPU, memory and encoding costs are unknown";
         found.add(Code::Uncalibrated, Severity::Note).says(text);
     }
     if evidence.limits_enforced == Some(false) {

@@ -217,25 +217,3 @@ fn datagrams_are_judged_over_the_whole_run() {
     assert_eq!(results, [(Some(0.05), Judgement::Fail), (Some(0.05), Judgement::Pass)]);
     assert_eq!(finished.verdict.status, Status::Valid, "{:?}", finished.verdict.reasons);
 }
-
-#[test]
-fn the_report_tells_the_verdict_first() {
-    let scratch = Scratch::new("text");
-    let finished = usual_run(&scratch, "run", 60, meta());
-    let text = finished.text();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "VALID  pl5g simulated: 60 s of traffic, seed 7, repetition 1");
-    let expected = [
-        "sender          generated  success  lost    rate  target  response p50      p99  service p50      p99  lag p99",
-        "camera/main ×2       3000     3000     0  50.0/s  50.0/s       23.4 ms  26.8 ms      23.4 ms  26.8 ms     0 ns",
-        "receiver       received  served  refused  turned away  served rate  handling p50      p99",
-        "receiver/main      3000    3000        0            0       50.0/s       24.9 ms  27.9 ms",
-    ];
-    for line in expected {
-        assert!(lines.contains(&line), "{line}\nis not in\n{text}");
-    }
-    assert!(text.ends_with(&format!("results: {}\n", finished.path.display())));
-    let json: serde_json::Value = serde_json::from_str(&finished.json()).unwrap();
-    assert_eq!(json["verdict"]["status"], "VALID");
-    assert_eq!(json["summary"]["total"]["totals"]["generated"], 3000);
-}

@@ -25,7 +25,7 @@ fn fate() -> impl Strategy<Value = Fate> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn rows_sum_to_the_totals(seconds in prop::collection::vec((0_u64..40, fate()), 1..90)) {

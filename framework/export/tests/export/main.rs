@@ -7,9 +7,13 @@ mod conservation;
 #[cfg(test)]
 mod folders;
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod losses;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod report;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -6,7 +6,9 @@ use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ladder::Ladder;
 use rehearsal_core::parts::ledger::Ledger;
+use rehearsal_core::parts::ledger::Scratch;
 use rehearsal_core::parts::slab::Slab;
+use rehearsal_core::plan::{NodePlan, Plan};
 use rehearsal_core::{Pool, Time};
 
 use super::links::Links;
@@ -38,35 +40,7 @@ impl World {
         options: SimOptions,
     ) -> (Vec<Box<dyn Pool>>, World) {
         let Assembly { plan, subjects, recipes, frame_sizes, media_recipes, .. } = assembly;
-        let mut nodes: Vec<NodeState> = plan
-            .nodes
-            .iter()
-            .map(|node| NodeState {
-                name: node.name.clone(),
-                cores: Cores::of(&plan, node),
-                unfinished: 0,
-                open: 0,
-                awaited: false,
-                local: node.local,
-            })
-            .collect();
-        let (mut pools, mut states, mut seats, mut timers) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        for (row, group) in groups.into_iter().enumerate() {
-            let node = &mut nodes[group.node];
-            let (count, stride) = (group.pool.len(), group.pool.timers());
-            let sends = group.role == Role::Sender;
-            if sends {
-                node.unfinished += count;
-                node.awaited = true;
-            }
-            let dead = !node.local;
-            seats.extend((0..count).map(|_| Seat { group: row as u32, dead, ..Seat::default() }));
-            states.push(state_of(&group, timers, stride, node.local));
-            timers += stride * count;
-            pools.push(group.pool);
-        }
-        seats.push(Seat { group: u32::MAX, ..Seat::default() });
-        assert!(seats.len() <= SOURCES_MAX, "at most 2^28 actors");
+        let Cast { pools, nodes, groups, seats, timers } = Cast::of(&plan, groups);
         let world = World {
             now: Time::ZERO,
             phase: Phase::Running,
@@ -74,7 +48,7 @@ impl World {
             sampled: false,
             queue: Ladder::new(),
             seats,
-            groups: states,
+            groups,
             timers: Timers::new(timers),
             exchanges: Slab::default(),
             deadlines: Deadlines::default(),
@@ -99,6 +73,7 @@ impl World {
             grace_over: false,
             closing: None,
             second: 0,
+            scratch: Scratch::default(),
             outcomes_due: 0,
             flights_due: 0,
             stores_due: 0,
@@ -110,6 +85,52 @@ impl World {
             faults: Vec::new(),
         };
         (pools, world)
+    }
+}
+
+/// Who takes part.
+struct Cast {
+    pools: Vec<Box<dyn Pool>>,
+    nodes: Vec<NodeState>,
+    groups: Vec<GroupState>,
+    /// One for each actor, and the engine's.
+    seats: Vec<Seat>,
+    /// All timers of all actors.
+    timers: u32,
+}
+
+impl Cast {
+    fn of(plan: &Plan, groups: Vec<Group>) -> Self {
+        let nodes = plan.nodes.iter().map(|node| NodeState::of(plan, node)).collect();
+        let mut cast = Cast { pools: Vec::new(), nodes, groups: Vec::new(), seats: Vec::new(), timers: 0 };
+        for (row, group) in groups.into_iter().enumerate() {
+            let node = &mut cast.nodes[group.node];
+            let (count, stride, local) = (group.pool.len(), group.pool.timers(), node.local);
+            if group.role == Role::Sender {
+                node.unfinished += count;
+                node.awaited = true;
+            }
+            cast.seats.extend((0..count).map(|_| Seat { group: row as u32, dead: !local, ..Seat::default() }));
+            cast.groups.push(state_of(&group, cast.timers, stride, local));
+            cast.timers += stride * count;
+            cast.pools.push(group.pool);
+        }
+        cast.seats.push(Seat { group: u32::MAX, ..Seat::default() });
+        assert!(cast.seats.len() <= SOURCES_MAX, "at most 2^28 actors");
+        cast
+    }
+}
+
+impl NodeState {
+    fn of(plan: &Plan, node: &NodePlan) -> Self {
+        NodeState {
+            name: node.name.clone(),
+            cores: Cores::of(plan, node),
+            unfinished: 0,
+            open: 0,
+            awaited: false,
+            local: node.local,
+        }
     }
 }
 

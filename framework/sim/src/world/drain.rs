@@ -113,7 +113,7 @@ impl World {
     /// What the engine hands back.
     pub(crate) fn end(self) -> RunEnd {
         let (stop, reason) = self.stop.unwrap_or((self.now, StopReason::Done));
-        let mut notes = vec!["not calibrated: CPU, memory and encoding costs are unknown".to_owned()];
+        let mut notes = Vec::new();
         if self.stale_answers > 0 {
             notes.push(format!("{} answers to requests that were answered already were ignored", self.stale_answers));
         }

@@ -30,7 +30,11 @@ impl World {
     pub(super) fn decide(&mut self, slot: u32, status: Status) {
         let x = self.exchanges.at_mut(slot);
         x.decided = true;
-        x.answered |= x.stage != Stage::Sent;
+        if x.stage != Stage::Sent {
+            x.answered = true;
+            // it never left: it has no moments but this one
+            (x.outcome.times.ready, x.outcome.times.sent) = (self.now, self.now);
+        }
         (x.outcome.status, x.outcome.reply_bytes) = (status, 0);
         let from = x.from;
         self.push(self.now, Class::Outcome, from, words(from, slot | LOCAL));

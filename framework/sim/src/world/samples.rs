@@ -52,7 +52,7 @@ impl World {
                 second,
                 totals: group.ledger.tally,
                 queue_length: group.gates.waiting(),
-                histograms: group.ledger.take_histograms(),
+                histograms: group.ledger.take_histograms(&mut self.scratch),
                 counts: group.ledger.counts(&group.metrics),
             };
             let subject = group.snapshot;

@@ -71,6 +71,12 @@ impl World {
         self.groups[group].ledger.count(metric, by);
     }
 
+    /// Records a value of the actor's group.
+    pub(super) fn value(&mut self, actor: u32, metric: MetricId, value: u64) {
+        let (group, _) = self.place(actor);
+        self.groups[group].ledger.value(metric, value);
+    }
+
     /// The actor has nothing more to send.
     pub(super) fn finished(&mut self, actor: u32) {
         let (group, _) = self.place(actor);

@@ -29,7 +29,7 @@ fn links() -> impl Strategy<Value = LinkSpec> {
 
 fn sendings() -> impl Strategy<Value = Sending> {
     let gap = prop::option::of((1_u64..30, any::<bool>()).prop_map(|(ms, random)| (Span::from_millis(ms), random)));
-    let law = (gap, 1_u64..60, 1_u32..4, 1_u32..4, 0_u32..20);
+    let law = (gap, 1_u64..20, 1_u32..4, 1_u32..4, 0_u32..10);
     let attempt = (0_u32..4000, 1_u64..400, 0_u32..3, 0_u64..50, prop::bool::weighted(0.1));
     (law, attempt).prop_map(|((gap, requests, streams, in_flight, queue), (bytes, deadline, retries, backoff, bad))| {
         Sending {
@@ -69,7 +69,7 @@ fn once(link: &LinkSpec, sending: &Sending, serving: Serving, after: Option<u64>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
     fn the_books_close_and_every_request_has_one_outcome(

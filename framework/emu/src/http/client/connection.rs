@@ -5,7 +5,7 @@
 //! again on a fresh connection, without being counted twice, only if the peer had closed the old one and not a single
 //! byte had been written (RFC 9112 §9.3.1 allows no more for a POST). Every other loss is the attempt's own.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -23,7 +23,7 @@ use rehearsal_core::Status;
 use rehearsal_core::plan::Connection;
 use tokio::net::TcpStream;
 
-use super::{ConnectionId, Line, Target};
+use super::{ConnectionId, LINGERING_MAX, Line, Target};
 use crate::http::{HEAD, status, write_head};
 use crate::shard::{Answer, Outgoing, Shard};
 
@@ -35,7 +35,13 @@ const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 const NONE: Answer = Answer { status: Status::Unacknowledged, bytes: 0 };
 
 /// Runs a connection until its shard wants it closed.
-pub(super) async fn run(shard: Rc<RefCell<Shard>>, id: ConnectionId, line: Rc<Line>, target: Rc<Target>) {
+pub(super) async fn run(
+    shard: Rc<RefCell<Shard>>,
+    id: ConnectionId,
+    line: Rc<Line>,
+    target: Rc<Target>,
+    lingering: Rc<Cell<usize>>,
+) {
     let mut link = None;
     while let Some(job) = next(&shard, id, &mut link).await {
         let attempt = job.id;
@@ -46,17 +52,29 @@ pub(super) async fn run(shard: Rc<RefCell<Shard>>, id: ConnectionId, line: Rc<Li
             answer = exchange(&shard, &mut link, &target, job) => Some(answer),
         };
         match answer {
-            Some(answer) => shard.borrow_mut().complete(attempt, answer),
+            Some(answer) if target.connection == Connection::PerRequest => {
+                linger(link.take(), &lingering);
+                shard.borrow_mut().complete(id, attempt, answer);
+            }
+            Some(answer) => shard.borrow_mut().complete(id, attempt, answer),
             None => link = None,
-        }
-        if target.connection == Connection::PerRequest
-            && let Some(link) = link.take()
-        {
-            link.linger().await;
         }
     }
     drop(link);
     shard.borrow_mut().closed(id);
+}
+
+/// Lets a connection that was used once end on its own, if few do so.
+fn linger(link: Option<Link>, lingering: &Rc<Cell<usize>>) {
+    let others = lingering.get();
+    if let Some(link) = link.filter(|_| others < LINGERING_MAX) {
+        lingering.set(others + 1);
+        let lingering = lingering.clone();
+        tokio::task::spawn_local(async move {
+            link.linger().await;
+            lingering.set(lingering.get() - 1);
+        });
+    }
 }
 
 /// The next attempt. Meanwhile an open link is watched: if the peer closes it, it is gone before it is needed.

@@ -1,0 +1,152 @@
+//! A small laboratory: plans and actors that tests put together, and what comes of a run.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rehearsal_core::assembly::{Assembly, NoMedia};
+use rehearsal_core::kind::{Build, StreamSpec};
+use rehearsal_core::plan::{Carrier, Connection, GroupPlan, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop};
+use rehearsal_core::run::{GroupEnd, RunEnd};
+use rehearsal_core::sender::{OnLate, SenderParams, Spread};
+use rehearsal_core::sink::{Sink, SinkError};
+use rehearsal_core::units::Fraction;
+use rehearsal_core::{Body, BuildError, GroupContext, Pool, Role, Span, Wiring};
+use rehearsal_emu::{Control, EmuOptions, run};
+
+type Make = dyn Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync;
+
+/// A constructor as a closure.
+pub struct Built(pub Box<Make>);
+
+impl fmt::Debug for Built {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Built")
+    }
+}
+
+impl Build for Built {
+    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
+        (self.0)(cx, wiring)
+    }
+}
+
+/// Builds a group's constructor.
+pub fn built(
+    make: impl Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync + 'static,
+) -> Arc<dyn Build> {
+    Arc::new(Built(Box::new(make)))
+}
+
+/// One group named `main`, alone in its node.
+pub fn node(name: &str, role: Role, count: u32, sender: Option<SenderParams>, build: Arc<dyn Build>) -> NodePlan {
+    let group = GroupPlan { actor: "main".to_owned(), kind: "test", role, count, first: 0, sender, build };
+    NodePlan {
+        name: name.to_owned(),
+        template: name.to_owned(),
+        host: None,
+        vcpu: None,
+        memory: None,
+        measured: role != Role::Service,
+        local: true,
+        groups: vec![group],
+    }
+}
+
+/// A plan of these nodes over one link.
+pub fn plan(nodes: Vec<NodePlan>, carrier: Carrier, connection: Connection, stop: Stop) -> Plan {
+    let infos = nodes.iter().map(|n| NodeInfo {
+        name: n.name.clone(),
+        sends: n.groups.iter().any(|g| g.role == Role::Sender),
+    });
+    let info = RunInfo {
+        run: "test".to_owned(),
+        stop,
+        warmup: Span::ZERO,
+        cooldown: Span::ZERO,
+        lead: Span::from_millis(20),
+        grace: Span::from_secs(2),
+        nodes: infos.collect(),
+    };
+    let link = LinkSpec { carrier, connection, ..LinkSpec::default() };
+    Plan {
+        info,
+        seed: 1,
+        repetition: 0,
+        base: PathBuf::new(),
+        hosts: Vec::new(),
+        nodes,
+        links: vec![link],
+        routes: Vec::new(),
+    }
+}
+
+/// The common keys of a sender to `to`.
+pub fn sender(to: &str, requests: u64) -> SenderParams {
+    SenderParams {
+        to: to.to_owned(),
+        spread: Spread::RoundRobin,
+        streams: 1,
+        requests: Some(requests),
+        rate: None,
+        in_flight: 1,
+        on_late: OnLate::Queue,
+        queue: 1000,
+        timeout: Span::from_secs(10),
+        retries: 0,
+        backoff: Span::from_millis(1),
+        limit: None,
+        malformed: Fraction(0.0),
+    }
+}
+
+/// Streams as the engine is told of them.
+pub fn streams(params: &SenderParams) -> StreamSpec {
+    StreamSpec {
+        per_member: params.streams,
+        in_flight: params.in_flight,
+        queue: params.queue,
+        burst: params.on_late == OnLate::Burst,
+        gap: params.rate.map(|r| r.gap()),
+        requests: params.requests,
+        threshold: None,
+    }
+}
+
+/// Keeps every record.
+#[derive(Clone, Default)]
+pub struct Records(pub Arc<Mutex<Vec<Body>>>);
+
+impl Records {
+    pub fn all(&self) -> Vec<Body> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Sink for Records {
+    fn store(&mut self, record: &Body) -> Result<(), SinkError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
+        Ok(())
+    }
+}
+
+/// Runs a plan to its end.
+pub fn emulate(plan: Plan, options: EmuOptions, records: &Records, control: Control) -> RunEnd {
+    let assembly = Assembly::build(plan, &mut NoMedia).expect("a plan that can be built");
+    run(assembly, options, Box::new(records.clone()), control, Box::new(|_| {})).expect("a run that may start")
+}
+
+/// What every end must keep, whatever happened.
+pub fn check_identities(end: &RunEnd) {
+    for group in &end.groups {
+        let t = &group.tally;
+        assert!(t.consistent(), "group {}: {t:?}", group.group);
+        assert_eq!((t.open(), t.open_attempts()), (0, 0), "group {}: nothing is open at the end: {t:?}", group.group);
+        assert_eq!(t.generated, t.success + t.invalid + t.failed + t.lost + t.aborted);
+    }
+}
+
+/// The group at `row` of the plan.
+pub fn group(end: &RunEnd, row: usize) -> &GroupEnd {
+    end.groups.iter().find(|g| g.group == row).expect("a group that ran")
+}

@@ -1,0 +1,162 @@
+//! What a machine can refuse: ports, addresses, folders, disks and descriptors. A run is refused before it starts, with
+//! a way out, and leaves nothing behind.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::process::Command;
+
+use crate::errors::must_fail;
+use crate::support::{PROGRAM, Running, Scenario, Scratch, files, free_port};
+
+fn scenario() -> Scenario {
+    Scenario {
+        experiment: "duration = \"1s\"".to_owned(),
+        sensor: "rate = \"20/s\"".to_owned(),
+        ..Scenario::default()
+    }
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let scratch = Scratch::new();
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = tcp.local_addr().expect("its address").to_string();
+    let scenario = Scenario { receiver: format!("listen = \"{address}\""), ..scenario() };
+    scratch.write("trial.toml", scenario.toml());
+    let done = scratch.run(&["emulate", "trial.toml"]);
+    must_fail(&done, 3, &["`receiver/main` cannot listen on", &address, "in use"]);
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = udp.local_addr().expect("its address").to_string();
+    let receiver = format!("listen = \"{address}\"");
+    scratch.write("trial.toml", Scenario { receiver, link: "carrier = \"udp\"".to_owned(), ..scenario }.toml());
+    must_fail(&scratch.run(&["emulate", "trial.toml"]), 3, &["cannot listen on", &address, "in use"]);
+    assert_eq!(scratch.listing(), ["trial.toml"]);
+}
+
+#[test]
+fn traffic_goes_only_where_it_is_allowed() {
+    let scratch = Scratch::new();
+    let far = Scenario { receiver: "listen = \"192.0.2.1:7000\"".to_owned(), ..scenario() };
+    scratch.write("far.toml", far.toml());
+    scratch.write("nowhere.toml", scenario().toml());
+    let before = scratch.listing();
+    let done = scratch.run(&["emulate", "far.toml", "--without", "receiver"]);
+    must_fail(&done, 3, &["`sensor/main` would send to 192.0.2.1:7000, which is not allowed", "--allow 192.0.2.1/32"]);
+    let done = scratch.run(&["emulate", "far.toml"]);
+    must_fail(&done, 3, &["`receiver/main` would listen on 192.0.2.1:7000, which is not allowed", "--allow"]);
+    let done = scratch.run(&["emulate", "nowhere.toml", "--without", "receiver"]);
+    must_fail(&done, 3, &["no fixed address; give `receiver/main` the key `listen`"]);
+    let done = scratch.run(&["simulate", "far.toml", "--without", "receiver"]);
+    must_fail(&done, 3, &["a simulation needs every node"]);
+    assert_eq!(scratch.listing(), before);
+}
+
+#[test]
+fn an_allowed_address_that_is_not_ours_is_refused_all_the_same() {
+    let scratch = Scratch::new();
+    let far = Scenario { receiver: "listen = \"192.0.2.1:7000\"".to_owned(), ..scenario() };
+    scratch.write("far.toml", far.toml());
+    let done = scratch.run(&["emulate", "far.toml", "--allow", "192.0.2.0/24"]);
+    must_fail(&done, 3, &["cannot listen on 192.0.2.1:7000"]);
+    assert_eq!(scratch.listing(), ["far.toml"]);
+}
+
+#[test]
+fn a_port_above_the_last_is_refused() {
+    let scratch = Scratch::new();
+    let receiver = "listen = \"127.0.0.1:65535\"".to_owned();
+    let text = Scenario { receiver, ..scenario() }.toml();
+    scratch.write("trial.toml", text.replace("[nodes.receiver.actors", "[nodes.receiver]\ncount = 2\n[nodes.receiver.actors"));
+    must_fail(&scratch.run(&["emulate", "trial.toml"]), 3, &["port 65536", "lower `listen`"]);
+    assert_eq!(scratch.listing(), ["trial.toml"]);
+}
+
+#[test]
+fn a_folder_of_results_is_never_overwritten() {
+    let scratch = Scratch::new();
+    scratch.write("trial.toml", scenario().toml());
+    let folder = scratch.path("mine");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("notes.txt"), "do not lose me").expect("a file");
+    let before = files(&scratch.path(""));
+    for verb in ["simulate", "emulate"] {
+        for more in [&[][..], &["--repetitions", "2"]] {
+            let done = scratch.run(&[&[verb, "trial.toml", "--out", "mine"], more].concat());
+            must_fail(&done, 3, &["mine", "never overwritten"]);
+            assert_eq!(files(&scratch.path("")), before);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_refused() {
+    let scratch = Scratch::new();
+    scratch.write("trial.toml", scenario().toml());
+    for out in ["trial.toml/results", "/proc/results"] {
+        for verb in ["simulate", "emulate"] {
+            for more in [&[][..], &["--repetitions", "2"]] {
+                let done = scratch.run(&[&[verb, "trial.toml", "--out", out], more].concat());
+                must_fail(&done, 3, &[out, "cannot be written"]);
+                assert_eq!(scratch.listing(), ["trial.toml"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn too_few_descriptors_are_refused_before_the_start() {
+    let scratch = Scratch::new();
+    let sensor = "rate = \"20/s\"\nstreams = 64".to_owned();
+    scratch.write("trial.toml", Scenario { sensor, ..scenario() }.toml());
+    let limited = format!("ulimit -S -n 64; ulimit -H -n 64; exec {PROGRAM} emulate trial.toml");
+    let done = Running::spawn(scratch.command("sh", &["-c", &limited])).wait();
+    must_fail(&done, 3, &["file descriptors are needed, 64 are allowed", "ulimit -n"]);
+    assert_eq!(scratch.listing(), ["trial.toml"]);
+    // a soft limit alone is raised
+    let limited = format!("ulimit -S -n 64; exec {PROGRAM} emulate trial.toml --out b --quiet");
+    let done = Running::spawn(scratch.command("sh", &["-c", &limited])).wait();
+    assert!(scratch.path("b/verdict.json").exists(), "{}", done.stderr);
+}
+
+#[test]
+fn a_receiver_on_a_fixed_port_leaves_it_free_again() {
+    let scratch = Scratch::new();
+    let receiver = format!("listen = \"127.0.0.1:{}\"", free_port());
+    scratch.write("trial.toml", Scenario { receiver, ..scenario() }.toml());
+    for name in ["one", "two"] {
+        scratch.bundle("emulate", "trial.toml", name, 0, &[]);
+    }
+}
+
+/// A full disk is no reason to print a summary of nothing: the run fails, by name, and no finished bundle appears.
+#[test]
+fn a_full_disk_ends_the_run_by_name() {
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    fs::create_dir(&disk).expect("a folder");
+    let Some(mounted) = SmallDisk::mount(&disk) else {
+        eprintln!("skipped: this user cannot mount a small disk");
+        return;
+    };
+    scratch.write("trial.toml", Scenario { experiment: "duration = \"60s\"".to_owned(), ..scenario() }.toml());
+    let done = scratch.run(&["simulate", "trial.toml", "--out", "disk/bundle"]);
+    must_fail(&done, 3, &["disk/bundle", "space"]);
+    assert_eq!(files(&disk).keys().collect::<Vec<_>>(), Vec::<&String>::new(), "{}", done.stderr);
+    drop(mounted);
+}
+
+/// A file system of 16 KiB that goes with its test.
+struct SmallDisk<'a>(&'a std::path::Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a std::path::Path) -> Option<Self> {
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(at).output();
+        done.is_ok_and(|d| d.status.success()).then_some(SmallDisk(at))
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).output();
+    }
+}
