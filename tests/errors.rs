@@ -50,7 +50,7 @@ const KEYS: &[Case] = &[
     ("kind = \"sensor\"\n", "", "13:1", &["`sensor/main` lacks the key `kind`", "`camera`", "`sensor`"]),
     ("to = \"receiver/main\"\n", "", "13:1", &["`sensor/main` lacks the key `to`"]),
     ("duration = \"2s\"\n", "", "1:1", &["nothing says when a run ends", "write `duration = \"60s\"`"]),
-    ("duration = \"2s\"", "stop = \"all-requests-done\"", "3:8", &["`requests`"]),
+    ("duration = \"2s\"", "stop = \"all-requests-done\"", "13:22", &["would never end", "give it `requests`"]),
     ("[hosts.laptop]", "[hosts.laptop", "5:14", &["unclosed table"]),
     ("cores = 4", "cores = 4\ncores = 5", "7:1", &["duplicate key"]),
 ];

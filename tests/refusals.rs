@@ -2,18 +2,16 @@
 //! a way out, and leaves nothing behind.
 
 use std::fs;
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::errors::must_fail;
-use crate::support::{PROGRAM, Running, Scenario, Scratch, files, free_port};
+use crate::support::{PROGRAM, Running, Scenario, Scratch, files, free_port, until};
 
 fn scenario() -> Scenario {
-    Scenario {
-        experiment: "duration = \"1s\"".to_owned(),
-        sensor: "rate = \"20/s\"".to_owned(),
-        ..Scenario::default()
-    }
+    Scenario::sensor_for("1s", "rate = \"20/s\"")
 }
 
 #[test]
@@ -41,7 +39,7 @@ fn traffic_goes_only_where_it_is_allowed() {
     scratch.write("nowhere.toml", scenario().toml());
     let before = scratch.listing();
     let done = scratch.run(&["emulate", "far.toml", "--without", "receiver"]);
-    must_fail(&done, 3, &["`sensor/main` would send to 192.0.2.1:7000, which is not allowed", "--allow 192.0.2.1/32"]);
+    must_fail(&done, 3, &["`sender/main` would send to 192.0.2.1:7000, which is not allowed", "--allow 192.0.2.1/32"]);
     let done = scratch.run(&["emulate", "far.toml"]);
     must_fail(&done, 3, &["`receiver/main` would listen on 192.0.2.1:7000, which is not allowed", "--allow"]);
     let done = scratch.run(&["emulate", "nowhere.toml", "--without", "receiver"]);
@@ -106,8 +104,7 @@ fn a_folder_that_cannot_be_made_is_refused() {
 #[test]
 fn too_few_descriptors_are_refused_before_the_start() {
     let scratch = Scratch::new();
-    let sensor = "rate = \"20/s\"\nstreams = 64".to_owned();
-    scratch.write("trial.toml", Scenario { sensor, ..scenario() }.toml());
+    scratch.write("trial.toml", Scenario::sensor_for("1s", "rate = \"20/s\"\nstreams = 64").toml());
     let limited = format!("ulimit -S -n 64; ulimit -H -n 64; exec {PROGRAM} emulate trial.toml");
     let done = Running::spawn(scratch.command("sh", &["-c", &limited])).wait();
     must_fail(&done, 3, &["file descriptors are needed, 64 are allowed", "ulimit -n"]);
@@ -124,39 +121,58 @@ fn a_receiver_on_a_fixed_port_leaves_it_free_again() {
     let receiver = format!("listen = \"127.0.0.1:{}\"", free_port());
     scratch.write("trial.toml", Scenario { receiver, ..scenario() }.toml());
     for name in ["one", "two"] {
-        scratch.bundle("emulate", "trial.toml", name, 0, &[]);
+        scratch.emulate("trial.toml", name, &[]);
     }
 }
 
-/// A full disk is no reason to print a summary of nothing: the run fails, by name, and no finished bundle appears.
 #[test]
-fn a_full_disk_ends_the_run_by_name() {
+fn a_full_disk_is_refused() {
     let scratch = Scratch::new();
-    let disk = scratch.path("disk");
-    fs::create_dir(&disk).expect("a folder");
-    let Some(mounted) = SmallDisk::mount(&disk) else {
-        eprintln!("skipped: this user cannot mount a small disk");
-        return;
-    };
-    scratch.write("trial.toml", Scenario { experiment: "duration = \"60s\"".to_owned(), ..scenario() }.toml());
-    let done = scratch.run(&["simulate", "trial.toml", "--out", "disk/bundle"]);
-    must_fail(&done, 3, &["disk/bundle", "space"]);
-    assert_eq!(files(&disk).keys().collect::<Vec<_>>(), Vec::<&String>::new(), "{}", done.stderr);
-    drop(mounted);
-}
-
-/// A file system of 16 KiB that goes with its test.
-struct SmallDisk<'a>(&'a std::path::Path);
-
-impl<'a> SmallDisk<'a> {
-    fn mount(at: &'a std::path::Path) -> Option<Self> {
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(at).output();
-        done.is_ok_and(|d| d.status.success()).then_some(SmallDisk(at))
+    let Some(disk) = SmallDisk::mount(&scratch, "16k") else { return };
+    scratch.write("trial.toml", scenario().toml());
+    for verb in ["simulate", "emulate"] {
+        let done = scratch.run(&[verb, "trial.toml", "--out", "disk/bundle"]);
+        must_fail(&done, 3, &["results cannot be written to disk/bundle", "No space left"]);
+        assert_eq!(files(&disk.0).len(), 0, "{verb}");
     }
 }
 
-impl Drop for SmallDisk<'_> {
+/// A disk that fills up on the way is no reason to print a summary of nothing: no finished bundle appears, and what was
+/// recorded is kept.
+#[test]
+fn a_disk_that_fills_up_ends_the_run_by_name() {
+    let scratch = Scratch::new();
+    let Some(disk) = SmallDisk::mount(&scratch, "1200k") else { return };
+    scratch.write("trial.toml", scenario().toml());
+    let running = scratch.start(&["emulate", "trial.toml", "--duration", "2s", "--out", "disk/bundle", "--quiet"]);
+    until("the run has begun", || disk.0.join("bundle.partial/latency.hlog").exists());
+    let mut rest = fs::File::create(disk.0.join("rest")).expect("a file");
+    while rest.write_all(&[0; 512]).is_ok() {}
+    let done = running.wait();
+    must_fail(&done, 1, &["the results are incomplete", "kept in disk/bundle.partial", "No space left"]);
+    assert!(!disk.0.join("bundle").exists() && disk.0.join("bundle.partial").exists());
+}
+
+/// A file system of a chosen size that goes with its test.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// The folder `disk`; nothing, with a word about it, for a user who may not mount.
+    fn mount(scratch: &Scratch, size: &str) -> Option<Self> {
+        let at = scratch.path("disk");
+        fs::create_dir(&at).expect("a folder");
+        let size = format!("size={size}");
+        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&at).output();
+        if !done.is_ok_and(|d| d.status.success()) {
+            eprintln!("skipped: this user cannot mount a small disk");
+            return None;
+        }
+        Some(SmallDisk(at))
+    }
+}
+
+impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0).output();
+        let _ = Command::new("umount").arg(&self.0).output();
     }
 }

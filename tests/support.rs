@@ -41,6 +41,15 @@ pub fn free_port() -> u16 {
     probe.local_addr().expect("its address").port()
 }
 
+/// Waits until `holds`.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A folder of one test, in which its programs run; it goes with the test.
 pub struct Scratch(PathBuf);
 
@@ -92,10 +101,31 @@ impl Scratch {
         Running::spawn(self.command(PROGRAM, args))
     }
 
-    /// Runs to a bundle named `name`, which must come about with exit code `code`.
-    pub fn bundle(&self, verb: &str, file: &str, name: &str, code: i32, more: &[&str]) -> Bundle {
+    /// A dry run to a bundle named `name`, which must come about without doubts.
+    pub fn simulate(&self, file: &str, name: &str, more: &[&str]) -> Bundle {
+        let bundle = self.bundle("simulate", file, name, more, &[0]);
+        assert_eq!(bundle.doubts(), Vec::<&str>::new());
+        bundle
+    }
+
+    /// A real run to a bundle named `name`. On a busy machine the verdict may doubt its times, but nothing else.
+    pub fn emulate(&self, file: &str, name: &str, more: &[&str]) -> Bundle {
+        let bundle = self.bundle("emulate", file, name, more, &[0, 20]);
+        let late = ["generator_late", "generator_saturated", "rate_missed", "skipped", "stolen", "stretched"];
+        assert!(bundle.doubts().iter().all(|d| late.contains(d)), "{:#}", bundle.verdict);
+        bundle
+    }
+
+    /// Both, one after the other: `NAME-simulate` and `NAME-emulate`.
+    pub fn both(&self, file: &str, name: &str, more: &[&str]) -> [Bundle; 2] {
+        let simulated = self.simulate(file, &format!("{name}-simulate"), more);
+        [simulated, self.emulate(file, &format!("{name}-emulate"), more)]
+    }
+
+    fn bundle(&self, verb: &str, file: &str, name: &str, more: &[&str], codes: &[i32]) -> Bundle {
         let done = self.run(&[&[verb, file, "--out", name, "--quiet"], more].concat());
-        assert_eq!(done.code, Some(code), "{verb} {file} {more:?}\n{}\n{}", done.stdout, done.stderr);
+        let wanted = done.code.is_some_and(|c| codes.contains(&c));
+        assert!(wanted, "{verb} {file} {more:?}: {:?}\n{}\n{}", done.code, done.stdout, done.stderr);
         Bundle::read(&self.path(name))
     }
 }
@@ -290,27 +320,28 @@ fn number(value: &Value, name: &str) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{name} is {value}"))
 }
 
-/// An experiment of sensors and one receiver, put together from its parts.
+/// An experiment of senders and one receiver, put together from its parts.
 #[derive(Clone)]
 pub struct Scenario {
     /// Lines of `[experiment]`.
     pub experiment: String,
-    /// Nodes of sensors.
-    pub sensors: u32,
-    /// Lines of the sensors' actor.
-    pub sensor: String,
-    /// Lines of the receiver.
+    /// Nodes of one sender each.
+    pub senders: u32,
+    /// Lines of the sender beside `to`.
+    pub sender: String,
+    /// Lines of the receiver beside its kind.
     pub receiver: String,
     /// Lines of the default link.
     pub link: String,
 }
 
 impl Default for Scenario {
+    /// One sensor that says nothing of its load.
     fn default() -> Self {
         Scenario {
             experiment: "stop = \"all-requests-done\"".to_owned(),
-            sensors: 1,
-            sensor: String::new(),
+            senders: 1,
+            sender: "kind = \"sensor\"".to_owned(),
             receiver: String::new(),
             link: String::new(),
         }
@@ -318,12 +349,22 @@ impl Default for Scenario {
 }
 
 impl Scenario {
+    /// A sensor with further lines.
+    pub fn sensor(lines: &str) -> Self {
+        Scenario { sender: format!("kind = \"sensor\"\n{lines}"), ..Scenario::default() }
+    }
+
+    /// A sensor with further lines that sends for a while.
+    pub fn sensor_for(duration: &str, lines: &str) -> Self {
+        Scenario { experiment: format!("duration = \"{duration}\""), ..Scenario::sensor(lines) }
+    }
+
     /// The experiment file.
     pub fn toml(&self) -> String {
-        let Scenario { experiment, sensors, sensor, receiver, link } = self;
+        let Scenario { experiment, senders, sender, receiver, link } = self;
         format!(
-            "[experiment]\nname = \"trial\"\n{experiment}\n\n[nodes.sensor]\ncount = {sensors}\n\n\
-             [nodes.sensor.actors.main]\nkind = \"sensor\"\nto = \"receiver/main\"\n{sensor}\n\n\
+            "[experiment]\nname = \"trial\"\n{experiment}\n\n[nodes.sender]\ncount = {senders}\n\n\
+             [nodes.sender.actors.main]\nto = \"receiver/main\"\n{sender}\n\n\
              [nodes.receiver.actors.main]\nkind = \"receiver\"\n{receiver}\n\n[links.default]\n{link}\n"
         )
     }

@@ -45,12 +45,7 @@ struct Counts {
 
 /// A bus between `shards` shards: a port and an inbox for each, in their order. `subjects` is the number of subjects
 /// known, `shard_of` tells where an actor lives.
-pub fn local(
-    routes: &Routes,
-    subjects: u32,
-    shards: usize,
-    shard_of: &dyn Fn(ActorId) -> usize,
-) -> Vec<(Port, Inbox)> {
+pub fn local(routes: &Routes, subjects: u32, shards: usize, shard_of: &dyn Fn(ActorId) -> usize) -> Vec<(Port, Inbox)> {
     with_room(routes, subjects, shards, shard_of, INBOX_DELIVERIES_MAX)
 }
 

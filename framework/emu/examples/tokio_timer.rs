@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<u32> = std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
-    let [rate @ 1.., seconds] = args[..] else {
+    let (&[rate, seconds], true) = (&args[..], args.first() > Some(&0)) else {
         return Err("usage: tokio_timer SLOTS_PER_SECOND SECONDS".into());
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;

@@ -26,7 +26,9 @@ pub enum EmuError {
         address: SocketAddr,
     },
     /// A target runs elsewhere, and nobody says where.
-    #[error("`{actor}` sends to `{target}`, which does not run here and has no fixed address; give `{target}` the key `listen`")]
+    #[error(
+        "`{actor}` sends to `{target}`, which does not run here and has no fixed address; give `{target}` the key `listen`"
+    )]
     TargetUnknown {
         /// The sending actor, `node/actor`.
         actor: String,
@@ -54,7 +56,9 @@ pub enum EmuError {
         source: std::io::Error,
     },
     /// The operating system allows too few open files.
-    #[error("{needed} file descriptors are needed, {limit} are allowed; raise `ulimit -n`, or lower `streams` or `in_flight`")]
+    #[error(
+        "{needed} file descriptors are needed, {limit} are allowed; raise `ulimit -n`, or lower `streams` or `in_flight`"
+    )]
     Descriptors {
         /// Both ends of all connections, listeners and what the process itself needs.
         needed: u64,

@@ -61,7 +61,10 @@ impl Alarm {
     }
 }
 
-#[expect(deprecated, reason = "its successor is unsafe for types that may change their descriptor: an OwnedFd does not")]
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe for types that may change their descriptor: an OwnedFd does not"
+)]
 fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(timer)
 }

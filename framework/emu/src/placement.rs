@@ -1,7 +1,7 @@
 //! Which shard runs which node. A node stays whole: what its actors share is shared on one thread.
 
-use rehearsal_core::assembly::Assembly;
 use rehearsal_core::Role;
+use rehearsal_core::assembly::Assembly;
 
 /// How many shards to run: as asked, else one per core; never more than local nodes, always one.
 pub(crate) fn shards(assembly: &Assembly, asked: Option<usize>) -> usize {
@@ -18,9 +18,8 @@ pub(crate) fn place(assembly: &Assembly, shards: usize) -> Vec<usize> {
         groups.any(|g| g.role == Role::Sender)
             && !assembly.groups.iter().any(|g| g.node == node && (g.role == Role::Receiver || g.serve.is_some()))
     };
-    let serves = |node: usize| {
-        assembly.groups.iter().any(|g| g.node == node && (g.role == Role::Receiver || g.serve.is_some()))
-    };
+    let serves =
+        |node: usize| assembly.groups.iter().any(|g| g.node == node && (g.role == Role::Receiver || g.serve.is_some()));
     let nodes: Vec<usize> = (0..assembly.plan.nodes.len()).collect();
     let senders = nodes.iter().filter(|n| sends(**n)).count();
     let receivers = nodes.iter().filter(|n| serves(**n)).count();

@@ -104,12 +104,7 @@ fn elsewhere(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, 
     Ok(all.into_iter().collect())
 }
 
-fn member_address(
-    assembly: &Assembly,
-    group: &Group,
-    fixed: SocketAddr,
-    member: u32,
-) -> Result<SocketAddr, EmuError> {
+fn member_address(assembly: &Assembly, group: &Group, fixed: SocketAddr, member: u32) -> Result<SocketAddr, EmuError> {
     if fixed.port() == 0 {
         return Ok(fixed);
     }

@@ -56,7 +56,8 @@ impl Sampler {
             sample.memory_bytes.zip(self.memory).map(|(used, all)| used as f64 * 100.0 / all as f64);
         let ticks = read("/proc/stat").and_then(|text| host_ticks(&text));
         sample.steal_percent = ticks.and_then(|ticks| {
-            let (all, stolen) = (ticks.all - self.host.all.min(ticks.all), ticks.stolen.saturating_sub(self.host.stolen));
+            let (all, stolen) =
+                (ticks.all - self.host.all.min(ticks.all), ticks.stolen.saturating_sub(self.host.stolen));
             self.host = ticks;
             (all > 0).then(|| stolen as f64 * 100.0 / all as f64)
         });

@@ -22,9 +22,9 @@ use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
 
 use crate::http::client::Client;
+use crate::notes::Notes;
 use crate::sample::Sampler;
 use crate::store::Store;
-use crate::notes::Notes;
 use crate::udp::Sockets;
 use crate::world::{Actors, World};
 

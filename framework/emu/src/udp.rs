@@ -68,13 +68,8 @@ impl Stamp {
         }
         let word = |at: usize| bytes[at..at + 4].iter().fold(0_u32, |n, b| n << 8 | u32::from(*b));
         let long = |at: usize| bytes[at..at + 6].iter().fold(0_u64, |n, b| n << 8 | u64::from(*b));
-        let head = Head {
-            from: Some(ActorId(word(12))),
-            stream: word(16),
-            class: bytes[3],
-            seq: long(6),
-            limit: Span::ZERO,
-        };
+        let head =
+            Head { from: Some(ActorId(word(12))), stream: word(16), class: bytes[3], seq: long(6), limit: Span::ZERO };
         let (intended, sent) = (near(long(20), now), near(long(26), now));
         Some(Stamp { run, head, intended, sent })
     }

@@ -216,7 +216,6 @@ impl Client {
         self.waiting = 0;
         self.routes.iter_mut().for_each(|lane| lane.queue.clear());
     }
-
 }
 
 impl Line {

@@ -51,8 +51,7 @@ impl Shard {
         tally.received += 1;
         tally.bytes_received += u64::from(bytes);
         let arrived = state.now();
-        let slot =
-            state.inbound.insert(Inbound { who, row, arrived, body, content_type, answer: None, waker: None });
+        let slot = state.inbound.insert(Inbound { who, row, arrived, body, content_type, answer: None, waker: None });
         let exchange = ExchangeId::new(slot, state.inbound.generation(slot));
         if state.dead.contains(&who) {
             state.respond(exchange, FAILURE);
@@ -105,7 +104,9 @@ impl Shard {
 
     /// This host had no descriptor or port left for a connection.
     pub(crate) fn short_of_connections(&mut self) {
-        self.state.notes.note("connections could not be opened: this host has no file descriptor or port left".to_owned());
+        self.state
+            .notes
+            .note("connections could not be opened: this host has no file descriptor or port left".to_owned());
     }
 }
 
@@ -161,8 +162,15 @@ impl State {
         let (body, content_type) = self.render(Payload::EMPTY, 0);
         let answer = Some(Rendered { status: Status::Rejected, body, content_type });
         let arrived = self.now();
-        let slot =
-            self.inbound.insert(Inbound { who, row, arrived, body: Vec::new(), content_type: None, answer, waker: None });
+        let slot = self.inbound.insert(Inbound {
+            who,
+            row,
+            arrived,
+            body: Vec::new(),
+            content_type: None,
+            answer,
+            waker: None,
+        });
         ExchangeId::new(slot, self.inbound.generation(slot))
     }
 

@@ -127,7 +127,10 @@ fn datagrams_are_settled_by_what_arrived() {
     assert_eq!(sent.unacknowledged, sent.lost);
     assert_eq!((got.datagrams_received, got.datagrams_duplicate), (150, 0), "loopback loses none of so few");
     assert_eq!(got.bytes_received, 15_000);
-    assert_eq!(got.datagrams_reordered, 72, "the even ones leave first: all odd ones but the last come after a later one");
+    assert_eq!(
+        got.datagrams_reordered, 72,
+        "the even ones leave first: all odd ones but the last come after a later one"
+    );
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Every way a run can end leaves whole books.
 
+use rehearsal_core::Span;
 use rehearsal_core::messages::{LifeEvent, StopReason};
 use rehearsal_core::plan::{Carrier, Connection, Plan, Stop};
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::units::Rate;
-use rehearsal_core::Span;
 use rehearsal_emu::{Control, EmuOptions};
 
 use crate::actors::{Temper, controller, logger, receivers, sensors};
@@ -14,18 +14,10 @@ const SENSOR: usize = 0;
 const RECEIVER: usize = 1;
 
 fn endless(temper: Temper, after: Option<Span>) -> Plan {
-    let params = SenderParams {
-        requests: None,
-        rate: Some(Rate::per_second(500)),
-        streams: 2,
-        ..sender("receiver/main", 0)
-    };
-    let nodes = vec![
-        sensors("sensor", 2, params, 100),
-        receivers("receiver", 1, temper),
-        controller(1, after),
-        logger(),
-    ];
+    let params =
+        SenderParams { requests: None, rate: Some(Rate::per_second(500)), streams: 2, ..sender("receiver/main", 0) };
+    let nodes =
+        vec![sensors("sensor", 2, params, 100), receivers("receiver", 1, temper), controller(1, after), logger()];
     plan(nodes, Carrier::Http1, Connection::KeepAlive, Stop::After(after.unwrap_or(Span::from_secs(3600))))
 }
 
@@ -105,7 +97,8 @@ fn a_panic_is_a_named_fault_and_the_run_drains() {
     let (sent, got) = (&group(&end, SENSOR).tally, &group(&end, RECEIVER).tally);
     assert_eq!((sent.success, got.served), (10, 10));
     assert!(sent.failed >= 1 && got.unserved >= 1, "the request that it was at is answered as failed");
-    let events: Vec<_> = records.all().iter().filter_map(|b| b.get::<LifeEvent>().ok().map(|e| e.into_owned())).collect();
+    let events: Vec<_> =
+        records.all().iter().filter_map(|b| b.get::<LifeEvent>().ok().map(|e| e.into_owned())).collect();
     assert_eq!(events.len(), 1);
     assert_eq!((events[0].kind.as_str(), events[0].node.as_str()), ("fault", "receiver"));
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rehearsal_core::Span;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::plan::{Carrier, Connection, Stop};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::sender::{OnLate, SenderParams};
 use rehearsal_core::units::Rate;
-use rehearsal_core::Span;
 use rehearsal_emu::{Control, EmuOptions};
 
 use crate::actors::{ANSWER_BYTES, Temper, controller, logger, receivers, sensors};
@@ -20,12 +20,8 @@ const RECEIVER: usize = 1;
 
 /// Sensors, a receiver, a controller and a logger.
 fn one_to_one(params: SenderParams, count: u32, temper: Temper, connection: Connection, options: EmuOptions) -> RunEnd {
-    let nodes = vec![
-        sensors("sensor", count, params, 1000),
-        receivers("receiver", 1, temper),
-        controller(1, None),
-        logger(),
-    ];
+    let nodes =
+        vec![sensors("sensor", count, params, 1000), receivers("receiver", 1, temper), controller(1, None), logger()];
     let plan = plan(nodes, Carrier::Http1, connection, Stop::AllRequestsDone);
     let end = emulate(plan, options, &Records::default(), Control::new());
     check_identities(&end);
@@ -136,11 +132,7 @@ fn an_analyzer_refuses_what_its_validator_does() {
         body[0][0] != b'a'
     };
     for refuses in [true, false] {
-        let options = if refuses {
-            EmuOptions { validate: Arc::new(validate), ..shards(2) }
-        } else {
-            shards(2)
-        };
+        let options = if refuses { EmuOptions { validate: Arc::new(validate), ..shards(2) } } else { shards(2) };
         let temper = Temper::Analyzing(Span::from_millis(1));
         let params = SenderParams { retries: 3, streams: 3, ..sender("receiver/main", 4) };
         let end = one_to_one(params, 1, temper, Connection::KeepAlive, options);
@@ -154,11 +146,7 @@ fn an_analyzer_refuses_what_its_validator_does() {
 #[test]
 fn several_receivers_have_an_address_each() {
     let params = SenderParams { streams: 6, ..sender("receiver/main", 10) };
-    let nodes = vec![
-        sensors("sensor", 1, params, 10),
-        receivers("receiver", 3, Temper::Prompt),
-        controller(1, None),
-    ];
+    let nodes = vec![sensors("sensor", 1, params, 10), receivers("receiver", 3, Temper::Prompt), controller(1, None)];
     let plan = plan(nodes, Carrier::Http1, Connection::KeepAlive, Stop::AllRequestsDone);
     let end = emulate(plan, shards(2), &Records::default(), Control::new());
     check_identities(&end);

@@ -73,12 +73,18 @@ fn a_request_carries_what_the_page_says() {
         }
         0
     });
-    let end = emulate(towards(address, sender("receiver/main", 2)), EmuOptions::default(), &Records::default(), Control::new());
+    let end = emulate(
+        towards(address, sender("receiver/main", 2)),
+        EmuOptions::default(),
+        &Records::default(),
+        Control::new(),
+    );
     check_identities(&end);
     assert_eq!(group(&end, 0).tally.success, 2);
     let heads: Vec<String> = head_heard.try_iter().collect();
     assert!(heads[1].starts_with("POST / HTTP/1.1\r\n"));
-    for line in [&format!("host: {address}"), "content-type: text/plain", "content-length: 10", "rehearsal: 0.0.0.1.0"] {
+    for line in [&format!("host: {address}"), "content-type: text/plain", "content-length: 10", "rehearsal: 0.0.0.1.0"]
+    {
         assert!(heads[1].contains(&format!("{line}\r\n")), "{line} in {}", heads[1]);
     }
 }
@@ -93,10 +99,8 @@ fn a_connection_that_was_closed_while_idle_is_no_failed_attempt() {
         })
     });
     // between two requests there is time to notice
-    let params = SenderParams {
-        rate: Some(rehearsal_core::units::Rate::per_second(50)),
-        ..sender("receiver/main", 10)
-    };
+    let params =
+        SenderParams { rate: Some(rehearsal_core::units::Rate::per_second(50)), ..sender("receiver/main", 10) };
     let end = emulate(towards(address, params), EmuOptions::default(), &Records::default(), Control::new());
     check_identities(&end);
     let sent = &group(&end, 0).tally;
@@ -125,13 +129,23 @@ fn a_deadline_closes_the_connection() {
 #[test]
 fn a_reset_and_a_refusal_are_unacknowledged() {
     let (address, _) = server(|mut stream| usize::from(read_request(&mut stream).is_some()));
-    let end = emulate(towards(address, sender("receiver/main", 3)), EmuOptions::default(), &Records::default(), Control::new());
+    let end = emulate(
+        towards(address, sender("receiver/main", 3)),
+        EmuOptions::default(),
+        &Records::default(),
+        Control::new(),
+    );
     check_identities(&end);
     assert_eq!((group(&end, 0).tally.unacknowledged, group(&end, 0).tally.lost), (3, 3), "closed without an answer");
 
     let (listener, address) = listener();
     drop(listener);
-    let end = emulate(towards(address, sender("receiver/main", 3)), EmuOptions::default(), &Records::default(), Control::new());
+    let end = emulate(
+        towards(address, sender("receiver/main", 3)),
+        EmuOptions::default(),
+        &Records::default(),
+        Control::new(),
+    );
     check_identities(&end);
     assert_eq!((group(&end, 0).tally.attempts, group(&end, 0).tally.unacknowledged), (3, 3), "nobody listens");
 }
@@ -149,7 +163,12 @@ fn codes_become_outcomes() {
         }
         0
     });
-    let end = emulate(towards(address, sender("receiver/main", 5)), EmuOptions::default(), &Records::default(), Control::new());
+    let end = emulate(
+        towards(address, sender("receiver/main", 5)),
+        EmuOptions::default(),
+        &Records::default(),
+        Control::new(),
+    );
     check_identities(&end);
     let t = &group(&end, 0).tally;
     assert_eq!((t.failed, t.invalid, t.rejected, t.lost, t.success), (2, 1, 1, 1, 1));

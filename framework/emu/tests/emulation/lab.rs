@@ -55,10 +55,8 @@ pub fn node(name: &str, role: Role, count: u32, sender: Option<SenderParams>, bu
 
 /// A plan of these nodes over one link.
 pub fn plan(nodes: Vec<NodePlan>, carrier: Carrier, connection: Connection, stop: Stop) -> Plan {
-    let infos = nodes.iter().map(|n| NodeInfo {
-        name: n.name.clone(),
-        sends: n.groups.iter().any(|g| g.role == Role::Sender),
-    });
+    let infos =
+        nodes.iter().map(|n| NodeInfo { name: n.name.clone(), sends: n.groups.iter().any(|g| g.role == Role::Sender) });
     let info = RunInfo {
         run: "test".to_owned(),
         stop,

@@ -6,5 +6,6 @@ mod ends;
 mod exchanges;
 mod foreign;
 mod lab;
+mod perf;
 mod refusals;
 mod telemetry;

@@ -69,10 +69,7 @@ fn a_target_elsewhere_needs_a_fixed_address() {
 fn instances_count_their_port_up_as_far_as_there_are_ports() {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 65_534));
     let why = refusal(receivers_at("receiver", 3, Temper::Prompt, Some(address)), &EmuOptions::default());
-    assert_eq!(
-        why.to_string(),
-        "`receiver/main`: instance 2 would listen on port 65536; lower `listen`"
-    );
+    assert_eq!(why.to_string(), "`receiver/main`: instance 2 would listen on port 65536; lower `listen`");
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use rehearsal_core::Span;
 use rehearsal_core::messages::{GroupSnapshot, HostSample, Metric};
 use rehearsal_core::parts::tally::Tally;
 use rehearsal_core::plan::{Carrier, Connection, Stop};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::units::Rate;
-use rehearsal_core::Span;
 use rehearsal_emu::{Control, EmuOptions};
 
 use crate::actors::{Temper, controller, logger, receivers, sensors};

@@ -119,7 +119,7 @@ async fn exchange(shard: &RefCell<Shard>, link: &mut Option<Link>, target: &Targ
             }
             Ended::Unwritten(unsent) if reused => {
                 *link = None;
-                request = unsent;
+                request = *unsent;
             }
             Ended::Unwritten(_) | Ended::Broken => {
                 *link = None;
@@ -146,8 +146,10 @@ fn request(target: &Target, job: Outgoing) -> Request<Full<Bytes>> {
 /// EMFILE, ENFILE, EADDRNOTAVAIL: this host's shortage, not the peer's refusal.
 fn is_shortage(why: &io::Error) -> bool {
     why.kind() == io::ErrorKind::AddrNotAvailable
-        || matches!(why.raw_os_error().map(rustix::io::Errno::from_raw_os_error),
-            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+        || matches!(
+            why.raw_os_error().map(rustix::io::Errno::from_raw_os_error),
+            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+        )
 }
 
 /// A TCP connection that speaks HTTP/1.1. Its protocol runs within the task that uses it.
@@ -161,7 +163,7 @@ struct Protocol(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>, bool
 enum Ended {
     Answered(Answer),
     /// Not a byte was written: the request comes back.
-    Unwritten(Request<Full<Bytes>>),
+    Unwritten(Box<Request<Full<Bytes>>>),
     Broken,
 }
 
@@ -183,12 +185,12 @@ impl Link {
             }
         });
         if !ready.await {
-            return Ended::Unwritten(request);
+            return Ended::Unwritten(Box::new(request));
         }
         let mut reply = pin!(self.send.try_send_request(request));
         match self.protocol.beside(|cx| reply.as_mut().poll(cx)).await {
             Ok(response) => self.read(response).await.map_or(Ended::Broken, Ended::Answered),
-            Err(mut why) => why.take_message().map_or(Ended::Broken, Ended::Unwritten),
+            Err(mut why) => why.take_message().map_or(Ended::Broken, |unsent| Ended::Unwritten(Box::new(unsent))),
         }
     }
 

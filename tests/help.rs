@@ -1,0 +1,25 @@
+//! The help of every verb, as reviewed text: `UPDATE_SNAPSHOTS=1 cargo test` writes it anew.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::Scratch;
+
+const SNAPSHOTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/snapshots");
+
+#[test]
+fn help_is_as_reviewed() {
+    let scratch = Scratch::new();
+    let verbs = [("program", &["--help"][..]), ("init", &["init", "--help"]), ("check", &["check", "--help"])];
+    let engines = [("simulate", &["simulate", "--help"][..]), ("emulate", &["emulate", "--help"])];
+    for (name, args) in verbs.into_iter().chain(engines) {
+        let done = scratch.run(args);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+        let path = Path::new(SNAPSHOTS).join(format!("help-{name}.txt"));
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            fs::write(&path, &done.stdout).expect("a snapshot");
+        }
+        let reviewed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(done.stdout == reviewed, "{} is not what is printed:\n{}", path.display(), done.stdout);
+    }
+}
