@@ -43,7 +43,12 @@ loss = "1%"
 type Case = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 const KEYS: &[Case] = &[
-    ("in_flight", "in_fligth", "17:1", &["unknown key `in_fligth` in actor `sensor/main`", "did you mean `in_flight`?"]),
+    (
+        "in_flight",
+        "in_fligth",
+        "17:1",
+        &["unknown key `in_fligth` in actor `sensor/main`", "did you mean `in_flight`?"],
+    ),
     ("duration", "duratoin", "3:1", &["unknown key `duratoin` in `[experiment]`", "did you mean `duration`?"]),
     ("[links.", "[link.", "26:2", &["unknown key `link`", "did you mean `links`?"]),
     ("cores = 4", "", "5:1", &["lacks the key `cores`"]),

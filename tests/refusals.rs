@@ -64,7 +64,10 @@ fn a_port_above_the_last_is_refused() {
     let scratch = Scratch::new();
     let receiver = "listen = \"127.0.0.1:65535\"".to_owned();
     let text = Scenario { receiver, ..scenario() }.toml();
-    scratch.write("trial.toml", text.replace("[nodes.receiver.actors", "[nodes.receiver]\ncount = 2\n[nodes.receiver.actors"));
+    scratch.write(
+        "trial.toml",
+        text.replace("[nodes.receiver.actors", "[nodes.receiver]\ncount = 2\n[nodes.receiver.actors"),
+    );
     must_fail(&scratch.run(&["emulate", "trial.toml"]), 3, &["port 65536", "lower `listen`"]);
     assert_eq!(scratch.listing(), ["trial.toml"]);
 }

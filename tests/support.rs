@@ -111,7 +111,7 @@ impl Scratch {
     /// A real run to a bundle named `name`. On a busy machine the verdict may doubt its times, but nothing else.
     pub fn emulate(&self, file: &str, name: &str, more: &[&str]) -> Bundle {
         let bundle = self.bundle("emulate", file, name, more, &[0, 20]);
-        let late = ["generator_late", "generator_saturated", "rate_missed", "skipped", "stolen", "stretched"];
+        let late = ["generator_late", "generator_saturated", "target_saturated", "rate_missed", "skipped", "stolen"];
         assert!(bundle.doubts().iter().all(|d| late.contains(d)), "{:#}", bundle.verdict);
         bundle
     }

@@ -54,7 +54,8 @@ pub fn emulate(args: &Emulate) -> Result<ExitCode> {
     }
     let code = report::finish(&args.output, &experiment, &destination, &finished)?;
     // a process of receivers alone has no other end than a signal
-    let served = !experiment.plan(0).nodes.iter().filter(|n| n.local).flat_map(|n| &n.groups).any(|g| g.sender.is_some());
+    let served =
+        !experiment.plan(0).nodes.iter().filter(|n| n.local).flat_map(|n| &n.groups).any(|g| g.sender.is_some());
     Ok(signals.code().filter(|_| !served).map_or(code, ExitCode::from))
 }
 

@@ -22,12 +22,8 @@ pub fn load(file: &Path, overrides: &Overrides) -> Result<Experiment> {
     set("seed", overrides.seed.map(|s| s.to_string()));
     set("repetitions", overrides.repetitions.map(|r| r.to_string()));
     set("duration", overrides.duration.clone());
-    let options = LoadOptions {
-        sets,
-        scale: overrides.scale,
-        only: overrides.only.clone(),
-        without: overrides.without.clone(),
-    };
+    let options =
+        LoadOptions { sets, scale: overrides.scale, only: overrides.only.clone(), without: overrides.without.clone() };
     Ok(load_file(file, &registry(), &options)?)
 }
 

@@ -118,6 +118,7 @@ impl Roster {
             stopped: end.stop,
             ended: end.end,
             groups,
+            events: end.events,
             fingerprint: end.fingerprint.map(|f| format!("{f:016x}")),
             schedule_digest: Some(format!("{schedule:016x}")),
             start_skew_ns: None,

@@ -43,12 +43,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode> {
 }
 
 /// Every repetition, in order.
-fn all(
-    args: &Simulate,
-    experiment: &Experiment,
-    destination: &Destination,
-    repetitions: u32,
-) -> Result<Vec<Finished>> {
+fn all(args: &Simulate, experiment: &Experiment, destination: &Destination, repetitions: u32) -> Result<Vec<Finished>> {
     if repetitions == 1 {
         return Ok(vec![one(args, experiment, destination, 0, args.output.quiet)?]);
     }

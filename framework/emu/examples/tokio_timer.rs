@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep_until};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<u32> = std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
-    let (&[rate, seconds], true) = (&args[..], args.first() > Some(&0)) else {
-        return Err("usage: tokio_timer SLOTS_PER_SECOND SECONDS".into());
+    let (rate, seconds) = match args[..] {
+        [rate, seconds] if rate > 0 => (rate, seconds),
+        _ => return Err("usage: tokio_timer SLOTS_PER_SECOND SECONDS".into()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (mut late_ns, crowded) = runtime.block_on(pace(rate, seconds));

@@ -6,7 +6,6 @@ use actix::{Actor as _, ActorContext as _, Context, Handler, Message, MessageRes
 use rehearsal_core::Time;
 use tokio::sync::oneshot;
 
-use crate::progress::Progress;
 use crate::shard::{Core, ShardEnd};
 
 /// Speaks for a shard.
@@ -109,8 +108,12 @@ pub(crate) struct Standing {
     pub in_transit: u64,
     /// Datagrams sent from it that have not arrived anywhere.
     pub datagrams_missing: u64,
-    /// Its sums.
-    pub progress: Progress,
+    /// Events that its actors handled.
+    pub events: u64,
+    /// Exchanges that came due.
+    pub generated: u64,
+    /// Exchanges that are settled.
+    pub settled: u64,
 }
 
 impl Message for Query {

@@ -30,7 +30,7 @@
 //! let control = Control::new();
 //! let on_signal = control.clone();
 //! let handler = move || on_signal.stop(StopReason::Interrupted); // once: drains; twice: ends at once
-//! let end = run(assembly, options, sink, control, Box::new(|p| println!("{} received", p.received)))?;
+//! let end = run(assembly, options, sink, control, Box::new(|p| println!("{} settled", p.settled)))?;
 //! println!("{:?}: {} groups, {} faults", end.reason, end.groups.len(), end.faults.len());
 //! # let _ = handler;
 //! # Ok(())
@@ -47,7 +47,6 @@ mod options;
 mod pacer;
 mod placement;
 mod preflight;
-mod progress;
 mod sample;
 mod seed;
 mod shard;
@@ -60,5 +59,4 @@ pub use control::Control;
 pub use error::EmuError;
 pub use options::{EmuOptions, Network, NetworkError, Validate};
 pub use preflight::{Preflight, preflight};
-pub use progress::Progress;
 pub use supervisor::run;

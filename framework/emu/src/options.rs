@@ -22,6 +22,8 @@ pub struct EmuOptions {
     pub allow: Vec<Network>,
     /// Connections that may be open at once, at either end.
     pub connections_max: usize,
+    /// A shard that did not come by for so long is stuck: a fault that ends the run.
+    pub stuck_after: Span,
     /// Messages between actors are serialised and read again, as between processes.
     pub wire: bool,
     /// Checks what receivers get.
@@ -37,6 +39,8 @@ impl Default for EmuOptions {
             spin: false,
             allow: Network::LOOPBACK.to_vec(),
             connections_max: 10_000,
+            // Assumed: twice the time after which an agent counts as lost.
+            stuck_after: Span::from_secs(10),
             wire: false,
             validate: Arc::new(|_: &str, _: &[Bytes], _: bool| true),
         }
@@ -51,6 +55,7 @@ impl fmt::Debug for EmuOptions {
             .field("spin", &self.spin)
             .field("allow", &self.allow)
             .field("connections_max", &self.connections_max)
+            .field("stuck_after", &self.stuck_after)
             .field("wire", &self.wire)
             .finish_non_exhaustive()
     }

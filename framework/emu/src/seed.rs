@@ -111,12 +111,13 @@ impl Seed {
     }
 }
 
-/// A shard's event loop: one thread for its tasks, as many as there are cores for what would block it.
+/// A shard's event loop: one thread for its tasks; for what would block it as many as there are cores, and one for the
+/// telemetry.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(cores)
+        .max_blocking_threads(cores + 1)
         .thread_name("rehearsal-work")
         .build()
 }

@@ -16,7 +16,7 @@ use rehearsal_core::kind::StreamSpec;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
-use rehearsal_core::parts::ledger::{Ledger, Scratch};
+use rehearsal_core::parts::ledger::Ledger;
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
@@ -84,11 +84,10 @@ pub(crate) struct State {
     arrived: datagrams::Arrived,
     bus: Port,
     notes: Notes,
-    sampler: Option<(usize, Sampler)>,
+    seconds: samples::Seconds,
     stopping: bool,
     closed: bool,
     second: u32,
-    scratch: Scratch,
     sampling: bool,
     dead: BTreeSet<u32>,
     faults: Vec<Fault>,
@@ -107,6 +106,8 @@ struct Books {
     spec: StreamSpec,
     gates: Gates,
     ledger: Ledger,
+    /// Datagrams to receivers that this process does not run.
+    elsewhere: u64,
 }
 
 /// A node of this shard.
@@ -157,6 +158,7 @@ impl Shard {
                 spec,
                 gates: Gates::new(spec, len),
                 ledger: Ledger::default(),
+                elsewhere: 0,
             });
             timers += (len * stride) as usize;
             pools.push(pool);
@@ -187,11 +189,10 @@ impl Shard {
             arrived: datagrams::Arrived::new(),
             bus,
             notes,
-            sampler,
+            seconds: samples::Seconds::new(sampler),
             stopping: false,
             closed: false,
             second: 0,
-            scratch: Scratch::default(),
             sampling: false,
             dead: BTreeSet::new(),
             faults: Vec::new(),

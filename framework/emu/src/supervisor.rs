@@ -8,11 +8,11 @@ use std::time::Duration;
 use actix::Addr;
 use actix_rt::{Arbiter, System};
 use rehearsal_bus::{Inbox, Port};
+use rehearsal_core::Time;
 use rehearsal_core::assembly::Assembly;
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::run::{Fault, RunEnd};
+use rehearsal_core::run::{Fault, Progress, RunEnd};
 use rehearsal_core::sink::Sink;
-use rehearsal_core::{Span, Time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::control::Control;
@@ -22,7 +22,6 @@ use crate::notes::{Note, Notes};
 use crate::options::EmuOptions;
 use crate::placement;
 use crate::preflight::{Bound, prepare};
-use crate::progress::Progress;
 use crate::sample::Usage;
 use crate::seed::Seed;
 use crate::store::{Keeper, Storing};
@@ -34,8 +33,6 @@ mod finish;
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two looks at them while the run goes on, and between two calls of `progress`.
 const WATCH: Duration = Duration::from_secs(1);
-/// A shard that did not come by for so long is stuck. Assumed: twice the time after which an agent counts as lost.
-const STUCK: Span = Span::from_secs(10);
 /// After the grace, the longest time until everything has ended.
 const HARD_STOP: Duration = Duration::from_secs(5);
 
@@ -156,10 +153,10 @@ impl Supervisor {
                 }
             }
             Note::Stop(reason) => _ = self.reason.get_or_insert(reason),
-            Note::Broken(shard) => {
-                self.stuck.insert(shard);
+            Note::Broken(shard) if self.stuck.insert(shard) => {
                 self.fault(format!("shard {shard} ended before its time: this is a bug"));
             }
+            Note::Broken(_) => {}
             Note::Fact(text) => *self.facts.entry(text).or_default() += 1,
         }
     }
@@ -178,19 +175,25 @@ impl Supervisor {
     async fn watch(&mut self) {
         self.cores_max = self.cores_max.max(self.usage.since_last().unwrap_or(0.0));
         let now = self.world.clock.now();
-        for (shard, beat) in self.world.shared.beats.iter().enumerate() {
-            let last = Time::from_nanos(beat.load(Ordering::Relaxed));
-            if now.since(last) > STUCK && self.stuck.insert(shard) {
-                let text = format!("shard {shard} did not answer for {} s: an actor blocks", STUCK.as_secs_f64());
-                self.faults.push(Fault { at: now, node: String::new(), actor: String::new(), text });
-                self.reason.get_or_insert(StopReason::Fault);
+        let patience = self.world.options.stuck_after;
+        for shard in 0..self.hosts.len() {
+            let last = Time::from_nanos(self.world.shared.beats[shard].load(Ordering::Relaxed));
+            if !self.hosts[shard].connected() {
+                self.hear(Note::Broken(shard));
+            } else if now.since(last) > patience && self.stuck.insert(shard) {
+                self.fault(format!("shard {shard} did not answer for {} s: an actor blocks", patience.as_secs_f64()));
             }
         }
         let states = self.ask(WATCH / 2).await;
-        let mut progress = Progress { since_start: self.world.start().map(|s| now.since(s)), ..Progress::default() };
-        states.iter().flatten().for_each(|state| progress.add(&state.progress));
-        progress.stopping = self.reason.is_some();
-        (self.progress)(progress);
+        let sum = |of: fn(&Standing) -> u64| states.iter().flatten().map(of).sum();
+        (self.progress)(Progress {
+            at: now,
+            start: self.world.start(),
+            stopping: self.reason.is_some(),
+            events: sum(|s| s.events),
+            generated: sum(|s| s.generated),
+            settled: sum(|s| s.settled),
+        });
     }
 
     /// Asks every shard how it stands; `None` where none answers within `patience`.

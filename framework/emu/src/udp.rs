@@ -84,11 +84,19 @@ fn near(low: u64, now: Time) -> Time {
     Time::from_nanos(nearest)
 }
 
+/// Where a subject is served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub address: SocketAddr,
+    /// Whether this process counts what arrives there.
+    pub here: bool,
+}
+
 /// The sending sockets of a shard, one for each node and address family.
 #[derive(Default)]
 pub(crate) struct Sockets {
     by_node: BTreeMap<(usize, bool), std::net::UdpSocket>,
-    known: BTreeMap<(usize, SubjectId), Option<SocketAddr>>,
+    known: BTreeMap<(usize, SubjectId), Option<Target>>,
     buffer: BytesMut,
     /// Datagrams that this host's own buffers had no room for; they count as sent, and are lost.
     pub(crate) refused: u64,
@@ -100,8 +108,8 @@ impl Sockets {
         &mut self,
         node: usize,
         to: SubjectId,
-        find: impl FnOnce() -> Option<SocketAddr>,
-    ) -> Option<SocketAddr> {
+        find: impl FnOnce() -> Option<Target>,
+    ) -> Option<Target> {
         *self.known.entry((node, to)).or_insert_with(find)
     }
 

@@ -99,6 +99,8 @@ pub struct RunFacts {
     pub ended: Time,
     /// Every group of the experiment, in its order. Groups that only reports know are added.
     pub groups: Vec<GroupFacts>,
+    /// Events that actors handled.
+    pub events: u64,
     /// Equal for equal simulated runs.
     pub fingerprint: Option<String>,
     /// Equal for equal schedules, whatever engine and however many hosts.

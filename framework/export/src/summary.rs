@@ -46,6 +46,8 @@ pub struct Summary {
     pub schedule_digest: Option<String>,
     /// Equal for equal simulated runs.
     pub fingerprint: Option<String>,
+    /// Events that actors handled.
+    pub events: u64,
     /// All groups together.
     pub total: Measures,
     /// Each actor of the experiment file over all instances of its node.

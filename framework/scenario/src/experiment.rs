@@ -119,13 +119,17 @@ impl Experiment {
         let nodes: Vec<NodePlan> =
             self.nodes.iter().flat_map(|node| (0..node.count()).map(|index| node_plan(node, index))).collect();
         let local = nodes.iter().filter(|node| node.local);
-        let infos = local.map(|node| NodeInfo {
-            name: node.name.clone(),
-            sends: node.groups.iter().any(|group| group.role == Role::Sender),
-        });
+        let infos = local.map(|node| NodeInfo { name: node.name.clone(), sends: sends(node) });
+        // receivers alone serve senders elsewhere, whose start and end they do not know: they end when they are told to
+        let elsewhere = nodes.iter().any(|node| !node.local && sends(node));
+        let stop = if elsewhere && !nodes.iter().any(|node| node.local && sends(node)) {
+            Stop::AllRequestsDone
+        } else {
+            self.stop
+        };
         let info = RunInfo {
             run: self.name.clone(),
-            stop: self.stop,
+            stop,
             warmup: self.warmup,
             cooldown: self.cooldown,
             lead: self.lead,
@@ -160,6 +164,10 @@ impl Experiment {
 /// Whether a `to` names a place outside the experiment.
 pub(crate) fn is_url(to: &str) -> bool {
     to.contains("://")
+}
+
+fn sends(node: &NodePlan) -> bool {
+    node.groups.iter().any(|group| group.role == Role::Sender)
 }
 
 fn node_plan(node: &NodeSpec, index: u32) -> NodePlan {

@@ -2,7 +2,7 @@
 //!
 //! 32 closed loops post 1 kB of JSON over kept connections. The receiver is one and the same process on one core, the
 //! senders take turns on another. A round gives a pair, and the ratio is that of the pairs. Start-up and end of the
-//! processes are in their CPU time.
+//! processes are in their CPU time. In a third turn bare hyper sends to a bare server, which tells what receiving costs.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -64,25 +64,28 @@ pub fn run(options: &Options) -> Result<()> {
     let text = experiment(address, options.seconds);
     let file = subject::experiment(&lab, "http", &text)?;
     let mut command = subject::command(&lab, "http-receiver", "emulate", &file, Some(RECEIVER_CORE))?;
-    let receiver = lab.start("http-receiver", command.args(["--only", "receiver"]))?;
+    // it is there for all rounds, and ended with them
+    let receiver = lab.start("http-receiver", command.args(["--only", "receiver", "--duration", "24h"]))?;
     receiver.listening(address)?;
-    let (mut ours, mut bare, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut bare, mut served, mut verdicts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for pair in 0..options.pairs {
         eprintln!("pair {} of {}", pair + 1, options.pairs);
-        for turn in 0..2 {
+        for turn in 0..3 {
             // who goes first alternates
-            if (turn + pair) % 2 == 0 {
-                let (sender, judged) = send_ours(&mut lab, &file, options, &receiver)?;
-                ours.push(sender);
-                verdicts.push(judged);
-            } else {
-                bare.push(send_bare(&mut lab, address, options, &receiver)?);
+            match (turn + pair) % 3 {
+                0 => {
+                    let (sender, judged) = send_ours(&mut lab, &file, options, &receiver)?;
+                    ours.push(sender);
+                    verdicts.push(judged);
+                }
+                1 => bare.push(send_bare(&mut lab, address, options, &receiver)?),
+                _ => served.push(send_to_bare(&mut lab, options)?),
             }
         }
     }
     drop(receiver);
     let mut report = Report::new("http");
-    let rate = compare(&mut report, &ours, &bare);
+    let rate = compare(&mut report, &ours, &bare, &served);
     verdicts.dedup();
     report.note(format!("verdicts of our runs: {}", verdicts.join(", ")));
     match paper {
@@ -92,8 +95,8 @@ pub fn run(options: &Options) -> Result<()> {
     report.finish(&lab)
 }
 
-/// Rows for our sender and bare hyper; returns our rate.
-fn compare(report: &mut Report, ours: &[Sender], bare: &[Sender]) -> Figures {
+/// Rows for our sender and bare hyper, and for what receives; returns our rate.
+fn compare(report: &mut Report, ours: &[Sender], bare: &[Sender], served: &[Sender]) -> Figures {
     let each = |senders: &[Sender], of: fn(&Sender) -> f64| Figures::of(senders.iter().map(of));
     let per_cpu = |s: &Sender| s.requests / s.cpu_seconds;
     let (our_cost, bare_cost) = (each(ours, per_cpu), each(bare, per_cpu));
@@ -107,6 +110,7 @@ fn compare(report: &mut Report, ours: &[Sender], bare: &[Sender]) -> Figures {
     let receiving = |s: &Sender| 1e6 * s.receiver_cpu_seconds / s.requests;
     report.row("receiver_us", "our receiver, a request of ours", &each(ours, receiving), "µs of CPU", None);
     report.row("receiver_bare_us", "our receiver, a bare request", &each(bare, receiving), "µs of CPU", None);
+    report.row("server_bare_us", "bare server, a bare request", &each(served, receiving), "µs of CPU", None);
     let rate = |s: &Sender| s.requests / s.seconds;
     report.row("bare_rate", "bare hyper", &each(bare, rate), "requests/s", None);
     let ours = each(ours, rate);
@@ -171,6 +175,15 @@ fn send_bare(lab: &mut Lab, to: SocketAddr, options: &Options, at: &Running) -> 
         cpu_seconds: done.cpu_seconds,
         receiver_cpu_seconds: at.cpu_seconds()? - before,
     })
+}
+
+/// Bare hyper at both ends.
+fn send_to_bare(lab: &mut Lab, options: &Options) -> Result<Sender> {
+    let address = free_address()?;
+    let mut command = lab.command(lab.example("bare_hyper"), Some(RECEIVER_CORE));
+    let server = lab.start("bare-server", command.args(["serve", &address.to_string()]))?;
+    server.listening(address)?;
+    send_bare(lab, address, options, &server)
 }
 
 fn experiment(listen: SocketAddr, seconds: u64) -> String {

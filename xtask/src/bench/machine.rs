@@ -39,7 +39,7 @@ impl Machine {
             memory_bytes: memory_kib * 1024,
             load_before: text("/proc/loadavg").split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0),
             rustc: said("rustc", &["--version"]).unwrap_or_default(),
-            commit: said("git", &["describe", "--always", "--dirty"]).unwrap_or_default(),
+            commit: commit(),
             pinned: cores > 1 && said("taskset", &["--version"]).is_some(),
         }
     }
@@ -49,6 +49,12 @@ impl Machine {
         let Machine { cores, cpu, kernel, load_before, .. } = self;
         format!("{cores} cores, {cpu}, Linux {kernel}, load before {load_before}")
     }
+}
+
+fn commit() -> String {
+    let commit = said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_default();
+    let changed = said("git", &["--no-optional-locks", "status", "--porcelain"]).is_some_and(|line| !line.is_empty());
+    if changed { format!("{commit}-dirty") } else { commit }
 }
 
 /// The value of a line `name : value unit`.

@@ -26,7 +26,7 @@ pub fn histogram() -> Histogram<u64> {
 pub struct Ledger {
     /// Totals since the start.
     pub tally: Tally,
-    times: [Times1s; Metric::ALL.len()],
+    times: SecondTimes,
     own: Vec<Own>,
     schedule: u64,
 }
@@ -39,6 +39,10 @@ struct Own {
     recorded: u64,
     max: u64,
 }
+
+/// One second's times of a group. An engine may take them out of the ledger and encode them on another thread.
+#[derive(Debug, Default)]
+pub struct SecondTimes([Times1s; Metric::ALL.len()]);
 
 /// Values of one metric in one second: as they are while they are few, so that thousands of quiet groups stay small.
 #[derive(Debug)]
@@ -81,6 +85,36 @@ impl Times1s {
             Times1s::Few(values) => values.is_empty(),
             Times1s::Many(histogram) => histogram.is_empty(),
         }
+    }
+}
+
+impl SecondTimes {
+    /// The histograms of the second, and empties it.
+    pub fn encode(&mut self, scratch: &mut Scratch) -> Vec<HistogramPart> {
+        let mut parts = Vec::new();
+        for metric in Metric::ALL {
+            let times = &mut self.0[metric as usize];
+            if times.is_empty() {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            let encoded = match times {
+                Times1s::Many(histogram) => {
+                    let encoded = scratch.encoder.serialize(histogram, &mut bytes);
+                    histogram.reset();
+                    encoded
+                }
+                Times1s::Few(values) => {
+                    values.drain(..).for_each(|v| scratch.histogram.saturating_record(v));
+                    let encoded = scratch.encoder.serialize(&scratch.histogram, &mut bytes);
+                    scratch.histogram.reset();
+                    encoded
+                }
+            };
+            encoded.expect("a histogram fits into memory");
+            parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
+        }
+        parts
     }
 }
 
@@ -179,7 +213,7 @@ impl Ledger {
     /// Records one time.
     #[inline]
     pub fn record(&mut self, metric: Metric, span: Span) {
-        self.times[metric as usize].record(span.as_nanos());
+        self.times.0[metric as usize].record(span.as_nanos());
     }
 
     /// Adds to a counter of the group; the reserved ones have a column of their own.
@@ -227,30 +261,12 @@ impl Ledger {
 
     /// The histograms of the second that ends now, and empties them.
     pub fn take_histograms(&mut self, scratch: &mut Scratch) -> Vec<HistogramPart> {
-        let mut parts = Vec::new();
-        for metric in Metric::ALL {
-            let times = &mut self.times[metric as usize];
-            if times.is_empty() {
-                continue;
-            }
-            let mut bytes = Vec::new();
-            let encoded = match times {
-                Times1s::Many(histogram) => {
-                    let encoded = scratch.encoder.serialize(histogram, &mut bytes);
-                    histogram.reset();
-                    encoded
-                }
-                Times1s::Few(values) => {
-                    values.drain(..).for_each(|v| scratch.histogram.saturating_record(v));
-                    let encoded = scratch.encoder.serialize(&scratch.histogram, &mut bytes);
-                    scratch.histogram.reset();
-                    encoded
-                }
-            };
-            encoded.expect("a histogram fits into memory");
-            parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
-        }
-        parts
+        self.times.encode(scratch)
+    }
+
+    /// The times of the second that ends now, to be encoded later.
+    pub fn take_times(&mut self) -> SecondTimes {
+        std::mem::take(&mut self.times)
     }
 
     /// Sum over all generated exchanges; equal schedules give equal digests, in any order and over any number of hosts.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use rehearsal_core::flow::{FlowReport, FlowSchedule, FlowSet, FlowSpec};
@@ -12,7 +11,7 @@ use rehearsal_core::{ActorId, Datagram, Event, FlowId, Head, Payload, Span, Subj
 
 use super::timers::class;
 use super::{Shard, State};
-use crate::udp::{HEADER_BYTES, Stamp, times};
+use crate::udp::{HEADER_BYTES, Stamp, Target, times};
 
 /// A datagram whose time has not come.
 pub(super) struct Later {
@@ -138,7 +137,10 @@ impl State {
         let (node, member) = (self.world.groups[books.group].node, books.first + who - books.base);
         let start = self.world.start().unwrap_or(Time::ZERO);
         books.ledger.datagram(member, head.stream, head.seq, intended.since(start), payload.bytes, sent.since(at));
-        let Some(address) = self.datagram_target(node, to) else { return };
+        let Some(Target { address, here }) = self.datagram_target(node, to) else { return };
+        if !here {
+            self.books[row].elsewhere += 1;
+        }
         let stamp = Stamp { run: self.world.run_hash, head, intended, sent };
         let mut datagram = self.udp.buffer();
         self.render_into(payload, member, &mut datagram);
@@ -147,12 +149,13 @@ impl State {
         }
     }
 
-    fn datagram_target(&mut self, node: usize, to: SubjectId) -> Option<SocketAddr> {
+    fn datagram_target(&mut self, node: usize, to: SubjectId) -> Option<Target> {
         let world = &self.world;
         self.udp.target(node, to, || {
             let owner = world.subjects.owner(to)?;
-            let link = world.plan.link(node, world.groups[world.group_of(owner.0)].node);
-            (link.carrier == Carrier::Udp).then(|| world.addresses.get(&owner).copied()).flatten()
+            let receiver = world.groups[world.group_of(owner.0)].node;
+            let (address, here) = (*world.addresses.get(&owner)?, world.plan.nodes[receiver].local);
+            (world.plan.link(node, receiver).carrier == Carrier::Udp).then_some(Target { address, here })
         })
     }
 
@@ -228,12 +231,17 @@ impl State {
         self.flows.iter_mut().for_each(|f| f.schedule.stop());
     }
 
-    /// The receivers' counts settle a group's datagrams: what arrived is a success, the rest is lost.
+    /// The receivers' counts settle a group's datagrams: what arrived is a success, the rest is lost. Nobody here knows
+    /// what became of those that went elsewhere: they stay open, and end as aborted.
     pub(super) fn settle_datagrams(&mut self) {
         for books in &mut self.books {
             let tally = &mut books.ledger.tally;
-            let arrived = self.world.shared.arrived[books.group].load(Ordering::Acquire).min(tally.datagrams_sent);
-            let lost = tally.datagrams_sent - arrived;
+            let sent = tally.datagrams_sent - books.elsewhere;
+            let arrived = self.world.shared.arrived[books.group].load(Ordering::Acquire).min(sent);
+            let lost = sent - arrived;
+            if books.elsewhere > 0 {
+                self.notes.note("what became of datagrams to receivers elsewhere is not known here".to_owned());
+            }
             tally.success += arrived;
             tally.lost += lost;
             tally.unacknowledged += lost;
@@ -244,7 +252,7 @@ impl State {
     pub(super) fn datagrams_missing(&self) -> u64 {
         let missing = |books: &super::Books| {
             let arrived = self.world.shared.arrived[books.group].load(Ordering::Acquire);
-            books.ledger.tally.datagrams_sent.saturating_sub(arrived)
+            (books.ledger.tally.datagrams_sent - books.elsewhere).saturating_sub(arrived)
         };
         self.books.iter().map(missing).sum()
     }

@@ -1,12 +1,15 @@
 //! The end of a run: stop, drain, close the books, hand them over.
 
+use rehearsal_core::parts::tally::Tally;
 use rehearsal_core::run::{Fault, GroupEnd};
 use rehearsal_core::{ActorId, Event};
 
 use super::{Shard, State};
 use crate::host::Standing;
-use crate::progress::Progress;
 use crate::store::Store;
+
+/// Times that a shard which is late goes on firing timers at the stop, some hundred each; then the stop is the stop.
+const CATCH_UP_MAX: usize = 64;
 
 /// What a shard hands back.
 #[derive(Debug)]
@@ -22,11 +25,20 @@ pub(crate) struct ShardEnd {
 }
 
 impl Shard {
-    /// Begins to drain: what has not left stays here, what is under way may end.
+    /// Begins to drain: what has not left stays here, what is under way may end. What was due before is generated
+    /// first, however late this shard is, so that a schedule is the same whatever the load.
     pub(crate) fn stop(&mut self) {
-        if std::mem::replace(&mut self.state.stopping, true) {
+        if self.state.stopping {
             return;
         }
+        for _ in 0..CATCH_UP_MAX {
+            self.settle();
+            if !self.state.timers.nudged() {
+                break;
+            }
+        }
+        self.state.timers.nudge();
+        self.state.stopping = true;
         self.state.give_up(false);
         self.state.stop_flows();
         self.settle();
@@ -44,39 +56,22 @@ impl Shard {
     /// How the shard stands.
     pub(crate) fn standing(&self) -> Standing {
         let state = &self.state;
-        let quiet = state.queue.is_empty();
-        let mut progress = Progress { under_way: state.under_way() as u64, ..Progress::default() };
-        for books in &state.books {
-            progress.count(&books.ledger.tally);
-        }
+        let quiet = state.queue.is_empty() && state.seconds.is_told();
+        let sum = |of: fn(&Tally) -> u64| state.books.iter().map(|b| of(&b.ledger.tally)).sum();
         Standing {
             drained: quiet && state.under_way() == 0,
             quiet,
             in_transit: state.bus.in_transit(),
             datagrams_missing: state.datagrams_missing(),
-            progress,
+            events: state.events,
+            generated: sum(|t| t.generated),
+            settled: sum(|t| t.generated - t.open()),
         }
-    }
-
-    /// Closes the books and tells the last, partial second.
-    pub(crate) fn close(&mut self) {
-        let state = &mut self.state;
-        if std::mem::replace(&mut state.closed, true) {
-            return;
-        }
-        state.close_inbound();
-        state.settle_datagrams();
-        for books in &mut state.books {
-            books.ledger.tally.close();
-        }
-        if state.sampling {
-            state.tell_second();
-        }
-        self.settle();
     }
 
     /// Hands the books over.
     pub(crate) fn end(&mut self) -> ShardEnd {
+        self.close_now();
         let state = &mut self.state;
         let groups = state.books.iter().map(|books| {
             let info = &state.world.groups[books.group];
@@ -106,6 +101,15 @@ impl Shard {
 }
 
 impl State {
+    /// Settles whatever is open.
+    pub(super) fn close_books(&mut self) {
+        self.close_inbound();
+        self.settle_datagrams();
+        for books in &mut self.books {
+            books.ledger.tally.close();
+        }
+    }
+
     fn end_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.udp.refused > 0 {

@@ -203,9 +203,10 @@ impl State {
         debug_assert_eq!(out.len(), payload.bytes as usize, "a recipe renders what it announced");
     }
 
-    /// Looks through all attempts under way: giving up is rare.
+    /// Gives up an actor's attempt, if it is under way. Looks through all of them: giving up is rare.
     pub(super) fn abort(&mut self, who: u32, token: Token) {
-        let found = self.live.iter().find(|(_, l)| l.who == who && l.request.token == token).map(|(slot, _)| slot);
+        let wanted = |l: &Live| l.who == who && l.request.token == token && matches!(l.stage, Stage::Sent(_));
+        let found = self.live.iter().find(|(_, l)| wanted(l)).map(|(slot, _)| slot);
         if let Some(slot) = found {
             let generation = self.live.generation(slot);
             self.queue.push_back(Local::End { slot, generation, status: Status::Aborted });
@@ -223,13 +224,15 @@ impl State {
             books.gates.flush();
         }
         self.client.forget_waiting();
-        let ends: Vec<(u32, Stage)> = self.live.iter().map(|(slot, l)| (slot, l.stage)).collect();
-        for (slot, stage) in ends {
+        let now = self.now();
+        let ends: Vec<(u32, Stage, Request)> = self.live.iter().map(|(slot, l)| (slot, l.stage, l.request)).collect();
+        for (slot, stage, request) in ends {
             let generation = self.live.generation(slot);
             match stage {
-                Stage::Later if self.live.at(slot).request.attempt == 0 => {
+                Stage::Later if request.attempt == 0 && request.at > now => {
                     self.queue.push_back(Local::Unplanned { slot });
                 }
+                Stage::Later if request.attempt == 0 => self.due(slot),
                 Stage::Later | Stage::Ready => self.refuse(slot, true),
                 Stage::Gated => self.refuse(slot, false),
                 Stage::Sent(_) if sent_too => {
@@ -279,23 +282,18 @@ impl Shard {
     /// An attempt has ended: books, gate, then the actor.
     pub(super) fn outcome(&mut self, slot: u32, status: Status, reply_bytes: u32) {
         let state = &mut self.state;
+        let now = state.now();
         let mut live = state.live.remove(slot);
-        live.times.done = state.now();
+        live.times.done = now;
+        match live.stage {
+            Stage::Answered => {}
+            Stage::Sent(id) => state.client.cut(id),
+            // it never left: it has no moments but this one
+            _ => (live.times.ready, live.times.sent) = (now, now),
+        }
         let outcome = Outcome { status, times: live.times, reply_bytes };
         let books = &mut state.books[live.row];
-        let sent = match live.stage {
-            Stage::Sent(id) => {
-                state.client.cut(id);
-                true
-            }
-            stage => stage == Stage::Answered,
-        };
-        let settled = if status == Status::Aborted && !sent {
-            books.ledger.tally.aborted += 1;
-            true
-        } else {
-            books.ledger.outcome(&outcome, live.request.last, state.stopping, &books.spec)
-        };
+        let settled = books.ledger.outcome(&outcome, live.request.last, state.stopping, &books.spec);
         if settled {
             state.leave(&live);
         }

@@ -1,20 +1,79 @@
 //! The end of a second: one snapshot of each group, then one sample of each node, in this order.
+//!
+//! Counters are read on the spot. Histograms are encoded, and the kernel's files read, on another thread: traffic is
+//! due at the turn of a second like at any other time, and would wait. Seconds are told one after the other.
+
+use std::collections::VecDeque;
 
 use rehearsal_core::messages::{GroupSnapshot, HostSample};
-use rehearsal_core::{Body, Span, Time};
+use rehearsal_core::parts::ledger::{Scratch, SecondTimes};
+use rehearsal_core::{Body, Span, SubjectId, Time};
 
 use super::timers::class;
 use super::{Shard, State};
 use crate::sample::Sampler;
 
+/// Seconds that are not told yet.
+pub(super) struct Seconds {
+    queue: VecDeque<Second>,
+    /// `None` while another thread has them.
+    tools: Option<Tools>,
+    close_wanted: bool,
+}
+
+/// What it takes to complete a second.
+#[derive(Default)]
+struct Tools {
+    scratch: Scratch,
+    sampler: Option<(usize, Sampler)>,
+}
+
+/// A second of all groups and nodes of a shard.
+#[derive(Default)]
+struct Second {
+    groups: Vec<(SubjectId, GroupSnapshot, SecondTimes)>,
+    nodes: Vec<(usize, SubjectId, HostSample)>,
+}
+
+/// Seconds that may wait: ten minutes, as for reports of loggers.
+const SECONDS_MAX: usize = 600;
+
+impl Seconds {
+    /// Nothing to tell yet. `sampler` measures the node at its row.
+    pub(super) fn new(sampler: Option<(usize, Sampler)>) -> Self {
+        let tools = Some(Tools { sampler, ..Tools::default() });
+        Seconds { queue: VecDeque::new(), tools, close_wanted: false }
+    }
+
+    /// Whether every second that is over was told.
+    pub(super) fn is_told(&self) -> bool {
+        self.tools.is_some() && self.queue.is_empty()
+    }
+}
+
+impl Tools {
+    fn complete(&mut self, second: &mut Second) {
+        for (_, snapshot, times) in &mut second.groups {
+            snapshot.histograms = times.encode(&mut self.scratch);
+        }
+        if let Some((measured, sampler)) = &mut self.sampler
+            && let Some((_, _, sample)) = second.nodes.iter_mut().find(|(node, ..)| node == measured)
+        {
+            sampler.fill(sample);
+        }
+    }
+}
+
 impl Shard {
     /// Traffic begins at `at`: each second from then on is told.
     pub(crate) fn begin(&mut self, at: Time) {
-        if !std::mem::replace(&mut self.state.sampling, true) {
-            if let Some((_, sampler)) = &mut self.state.sampler {
+        let state = &mut self.state;
+        if !std::mem::replace(&mut state.sampling, true) {
+            if let Some((_, sampler)) = state.seconds.tools.as_mut().and_then(|t| t.sampler.as_mut()) {
                 sampler.begin();
             }
-            self.state.plan_sample(at);
+            state.timers.align(at);
+            state.plan_sample(at);
         }
         self.settle();
     }
@@ -25,11 +84,33 @@ impl Shard {
             return;
         }
         self.report_flows();
-        self.state.tell_second();
+        self.state.read_second();
         self.state.second += 1;
         if let Some(start) = self.state.world.start() {
             self.state.plan_sample(start);
         }
+        self.state.tell_elsewhere();
+    }
+
+    /// Closes the books and tells the last, partial second, once those before it are told.
+    pub(crate) fn close(&mut self) {
+        if self.state.seconds.is_told() {
+            self.close_now();
+        } else {
+            self.state.seconds.close_wanted = true;
+        }
+    }
+
+    pub(super) fn close_now(&mut self) {
+        if std::mem::replace(&mut self.state.closed, true) {
+            return;
+        }
+        self.state.close_books();
+        if self.state.sampling {
+            self.state.read_second();
+            self.state.tell_here();
+        }
+        self.settle();
     }
 }
 
@@ -39,55 +120,71 @@ impl State {
         self.timers.push(at, class::SAMPLE, 0, 0);
     }
 
-    /// Publishes this second's snapshots and samples.
-    pub(super) fn tell_second(&mut self) {
-        for row in 0..self.books.len() {
-            let (subject, snapshot) = self.snapshot(row);
-            self.publish(None, subject, Body::new(snapshot));
+    /// Reads the counters of the second that ends now.
+    fn read_second(&mut self) {
+        if self.seconds.queue.len() >= SECONDS_MAX {
+            self.seconds.queue.pop_front();
+            self.notes.note("snapshots were dropped: they could not be encoded in time".to_owned());
         }
-        for at in 0..self.nodes.len() {
-            let node = self.nodes[at].node;
-            let sample = HostSample {
-                node: self.world.plan.nodes[node].name.clone(),
-                second: self.second,
-                ..HostSample::default()
-            };
-            match self.sampler.take_if(|(measured, _)| *measured == node) {
-                Some(sampler) => self.measure(sampler, sample),
-                None => self.tell_sample(node, sample),
-            }
-        }
+        let groups = (0..self.books.len()).map(|row| self.snapshot(row)).collect();
+        let world = &self.world;
+        let sample = |node: usize| {
+            let name = world.plan.nodes[node].name.clone();
+            let sample = HostSample { node: name, second: self.second, ..HostSample::default() };
+            (node, world.subjects.sample(node), sample)
+        };
+        let nodes = self.nodes.iter().map(|n| sample(n.node)).collect();
+        self.seconds.queue.push_back(Second { groups, nodes });
     }
 
-    /// Reads the kernel's files on another thread, so that pacing does not wait; at the end of the run here.
-    fn measure(&mut self, (node, mut sampler): (usize, Sampler), mut sample: HostSample) {
-        if self.closed {
-            sampler.fill(&mut sample);
-            return self.tell_sample(node, sample);
-        }
+    /// Completes what waits on another thread, one second after the other, and publishes it.
+    fn tell_elsewhere(&mut self) {
+        let Some(mut tools) = self.seconds.tools.take() else { return };
         let me = self.me.clone();
         tokio::task::spawn_local(async move {
-            let read = move || {
-                sampler.fill(&mut sample);
-                (sampler, sample)
-            };
-            if let (Ok((sampler, sample)), Some(shard)) = (tokio::task::spawn_blocking(read).await, me.upgrade()) {
+            while let Some(shard) = me.upgrade() {
+                let Some(mut second) = shard.borrow_mut().state.seconds.queue.pop_front() else {
+                    let mut shard = shard.borrow_mut();
+                    shard.state.seconds.tools = Some(tools);
+                    if shard.state.seconds.close_wanted {
+                        shard.close_now();
+                    }
+                    return;
+                };
+                let complete = move || {
+                    tools.complete(&mut second);
+                    (tools, second)
+                };
+                let completed = tokio::task::spawn_blocking(complete).await;
+                // only a bug can make it panic: then a second is lost, not the run
+                (tools, second) = completed.unwrap_or_default();
                 let mut shard = shard.borrow_mut();
-                shard.state.sampler = Some((node, sampler));
-                if !shard.state.closed {
-                    shard.state.tell_sample(node, sample);
-                    shard.settle();
-                }
+                shard.state.publish_second(second);
+                shard.settle();
             }
         });
     }
 
-    fn tell_sample(&mut self, node: usize, sample: HostSample) {
-        let subject = self.world.subjects.sample(node);
-        self.publish(None, subject, Body::new(sample));
+    /// The same here and now, at the end of the run.
+    fn tell_here(&mut self) {
+        let mut tools = self.seconds.tools.take().unwrap_or_default();
+        while let Some(mut second) = self.seconds.queue.pop_front() {
+            tools.complete(&mut second);
+            self.publish_second(second);
+        }
+        self.seconds.tools = Some(tools);
     }
 
-    fn snapshot(&mut self, row: usize) -> (rehearsal_core::SubjectId, GroupSnapshot) {
+    fn publish_second(&mut self, second: Second) {
+        for (subject, snapshot, _) in second.groups {
+            self.publish(None, subject, Body::new(snapshot));
+        }
+        for (_, subject, sample) in second.nodes {
+            self.publish(None, subject, Body::new(sample));
+        }
+    }
+
+    fn snapshot(&mut self, row: usize) -> (SubjectId, GroupSnapshot, SecondTimes) {
         let books = &mut self.books[row];
         let info = &self.world.groups[books.group];
         let snapshot = GroupSnapshot {
@@ -98,9 +195,9 @@ impl State {
             second: self.second,
             totals: books.ledger.tally,
             queue_length: books.gates.waiting(),
-            histograms: books.ledger.take_histograms(&mut self.scratch),
+            histograms: Vec::new(),
             counts: books.ledger.counts(&info.metrics),
         };
-        (info.snapshot, snapshot)
+        (info.snapshot, snapshot, books.ledger.take_times())
     }
 }

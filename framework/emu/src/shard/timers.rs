@@ -29,6 +29,8 @@ pub(crate) struct Timers {
     rounded: Heap,
     exact: Heap,
     quantum: Span,
+    /// Wake-ups are rounded up to this and whole quanta after it.
+    origin: Time,
     /// Generation of every timer of every actor here; an entry of another generation is stale.
     generations: Vec<u32>,
     pending: Vec<bool>,
@@ -48,6 +50,14 @@ impl Timers {
     /// `timers` timers of actors; wake-ups are rounded up to multiples of `quantum`.
     pub(crate) fn new(timers: usize, quantum: Span) -> Self {
         Timers { generations: vec![0; timers], pending: vec![false; timers], quantum, ..Timers::default() }
+    }
+
+    /// Wake-ups fall on `start` and whole quanta after it: evenly paced traffic, which begins then, mostly needs no
+    /// rounding.
+    pub(crate) fn align(&mut self, start: Time) {
+        if !self.quantum.is_zero() {
+            self.origin = Time::from_nanos(start.as_nanos() % self.quantum.as_nanos());
+        }
     }
 
     /// Sets an actor's timer; a pending one moves.
@@ -128,7 +138,10 @@ impl Timers {
     }
 
     fn round(&self, at: Time) -> Time {
-        round_up(at, self.quantum)
+        if at <= self.origin {
+            return self.origin;
+        }
+        self.origin + round_up(Time::from_nanos(at.as_nanos() - self.origin.as_nanos()), self.quantum).since(Time::ZERO)
     }
 
     /// The pacer sleeps until `until`, and is to be woken by `waker` if anything is due before.
@@ -190,6 +203,20 @@ mod tests {
         assert_eq!((due.class(), due.source(), due.time()), (class::TIMER, 7, 260_000));
         assert!(timers.take(0, (due.payload >> 32) as u32));
         assert_eq!(timers.pop_due(us(300)), None);
+    }
+
+    #[test]
+    fn wakes_fall_on_the_start_of_traffic() {
+        let mut timers = Timers::new(1, Span::from_micros(250));
+        timers.align(us(10_330));
+        timers.set(0, 7, 0, us(10_330));
+        assert_eq!(timers.next_wake(), Some(us(10_330)));
+        timers.set(0, 7, 0, us(10_331));
+        assert_eq!(timers.next_wake(), Some(us(10_330)), "the stale entry still wakes");
+        timers.pop_due(us(10_330));
+        assert_eq!(timers.next_wake(), Some(us(10_580)));
+        timers.push(us(20), class::SAMPLE, 0, 0);
+        assert_eq!(timers.next_wake(), Some(us(80)));
     }
 
     #[test]

@@ -69,6 +69,8 @@ impl Supervisor {
 
     /// The last reports travel and are stored: nothing waits anywhere, twice in a row.
     async fn quiet(&mut self, hard: Instant) {
+        // what is on its way to a shard that is stuck does not arrive
+        let hard = if self.stuck.is_empty() { hard } else { hard.min(Instant::now() + HAND_OVER) };
         let mut quiet = 0;
         while quiet < 2 && !self.hurried() && Instant::now() < hard {
             let stored = self.nothing_to_store();
@@ -150,7 +152,7 @@ impl Supervisor {
             late_replies: 0,
             events: 0,
             fingerprint: None,
-            notes: vec!["limits are not enforced in embedded placement".to_owned()],
+            notes: Vec::new(),
         };
         for shard in ends.into_iter().flatten() {
             run.groups.extend(shard.groups);

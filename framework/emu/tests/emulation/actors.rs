@@ -159,6 +159,8 @@ pub enum Temper {
     RejectsEvery(u64),
     /// Panics at this request, from 0.
     Panics(u64),
+    /// Blocks its thread at this request, which an actor must never do.
+    Blocks(u64),
 }
 
 /// Answers by its temper.
@@ -210,7 +212,8 @@ impl Actor for Receiver {
                     Temper::SilentEvery(n) if number.is_multiple_of(n) => {}
                     Temper::RejectsEvery(n) if number.is_multiple_of(n) => self.answer(exchange, Status::Rejected, out),
                     Temper::Panics(n) if number == n => panic!("request {n} is one too many"),
-                    Temper::SilentEvery(_) | Temper::RejectsEvery(_) | Temper::Panics(_) => {
+                    Temper::Blocks(n) if number == n => std::thread::sleep(std::time::Duration::from_secs(6)),
+                    Temper::SilentEvery(_) | Temper::RejectsEvery(_) | Temper::Panics(_) | Temper::Blocks(_) => {
                         self.answer(exchange, Status::Success, out);
                     }
                 }

@@ -130,7 +130,7 @@ fn runs_follow_each_other_on_one_thread_and_progress_is_told() {
             .expect("a plan that can be built");
         let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let list = told.clone();
-        let progress = move |p: rehearsal_emu::Progress| list.lock().expect("not poisoned").push(p);
+        let progress = move |p: rehearsal_core::run::Progress| list.lock().expect("not poisoned").push(p);
         let end = rehearsal_emu::run(
             assembly,
             two_shards(),
@@ -141,6 +141,22 @@ fn runs_follow_each_other_on_one_thread_and_progress_is_told() {
         .expect("a run that may start");
         check_identities(&end);
         let told = told.lock().expect("not poisoned");
-        assert!(!told.is_empty() && told[0].generated > 0 && told[0].received > 0, "{told:?}");
+        assert!(
+            !told.is_empty() && told[0].generated >= told[0].settled && told[0].settled > 0 && told[0].events > 0,
+            "{told:?}"
+        );
     }
+}
+
+#[test]
+fn a_shard_that_is_stuck_ends_the_run_and_the_others_keep_their_books() {
+    let mut plan = endless(Temper::Blocks(20), None);
+    plan.info.grace = Span::from_millis(100);
+    let options = EmuOptions { stuck_after: Span::from_millis(700), ..two_shards() };
+    let end = emulate(plan, options, &Records::default(), Control::new());
+    check_identities(&end);
+    assert_eq!(end.reason, StopReason::Fault);
+    assert_eq!(end.faults[0].text, "shard 0 did not answer for 0.7 s: an actor blocks");
+    assert!(group(&end, SENSOR).tally.success >= 20);
+    assert!(end.groups.iter().all(|g| g.group != RECEIVER), "whose shard is stuck cannot be asked");
 }

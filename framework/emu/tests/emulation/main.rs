@@ -6,6 +6,5 @@ mod ends;
 mod exchanges;
 mod foreign;
 mod lab;
-mod perf;
 mod refusals;
 mod telemetry;

@@ -55,6 +55,7 @@ pub(crate) fn build(meta: &BundleMeta, facts: &RunFacts, books: &mut Books) -> S
         start_skew_ns: facts.start_skew_ns,
         schedule_digest: facts.schedule_digest.clone(),
         fingerprint: facts.fingerprint.clone(),
+        events: facts.events,
         total: total.measures(window.seconds),
         templates: rows,
         groups,

@@ -51,7 +51,7 @@ fn achieved(group: &GroupEvidence, limits: &Limits, found: &mut Findings) {
     } else {
         return;
     };
-    let (code, why) = culprit(group, limits);
+    let (code, why) = culprit(group, expected, limits);
     let text = format!(
         "{}/{} offered {percent:.1} % of the load it should have ({left:.0} of {expected:.0}): {why}",
         group.node, group.actor
@@ -59,14 +59,19 @@ fn achieved(group: &GroupEvidence, limits: &Limits, found: &mut Findings) {
     found.of_group(code, severity, group).measured(percent, limit, "%").says(text);
 }
 
-/// Lag is time the generator wasted; blocked time is time that `in_flight` was full because answers were missing.
-fn culprit(group: &GroupEvidence, limits: &Limits) -> (Code, &'static str) {
+/// Lag is time the generator wasted; blocked time is time that `in_flight` was full because answers were missing. No
+/// receiver can hold up the schedule itself: slots that never came due are the generator's fault whatever else is late.
+fn culprit(group: &GroupEvidence, expected: f64, limits: &Limits) -> (Code, &'static str) {
     let high = limits.lag_ns(group.gap_ns).degraded;
     let lag = group.lag_p99_ns.unwrap_or(0) as f64;
     let blocked = group.blocked_p99_ns.unwrap_or(0) as f64;
+    let due = (group.generated + group.skipped) as f64 + group.slack;
     if lag > high && lag >= blocked {
         (Code::GeneratorSaturated, "the generator is saturated, it sent late")
     } else if blocked > high || group.queue_full > 0 || group.skipped > 0 {
+        if due / expected * 100.0 < limits.achieved_percent.degraded {
+            return (Code::GeneratorSaturated, "the generator is saturated, it did not keep up with its own schedule");
+        }
         (Code::TargetSaturated, "the receiver is saturated, `in_flight` was full while the generator was on time")
     } else {
         (Code::RateMissed, "neither lag nor blocked time says why")

@@ -174,6 +174,9 @@ fn a_saturated_generator_is_told_from_a_saturated_receiver() {
     };
     assert_eq!(first(&late), [Code::GeneratorLate, Code::GeneratorSaturated]);
     assert_eq!(first(&blocked), [Code::TargetSaturated]);
+    // no receiver can keep slots of an open loop from coming due, however long it blocks
+    blocked.groups[0].generated = 1300;
+    assert_eq!(first(&blocked), [Code::GeneratorSaturated]);
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(super) fn apply(experiment: &mut Experiment, factor: f64, problems: &mut Pro
     notes
 }
 
+/// In whole seconds: the summary leaves out whole seconds, and a part of one would take it all.
 fn part(span: Span, share: f64) -> Span {
-    Span::from_nanos((span.as_nanos() as f64 * share) as u64)
+    Span::from_secs((span.as_secs_f64() * share) as u64)
 }

@@ -75,11 +75,22 @@ fn scale_shrinks_requests_and_durations_down_to_a_bound() {
     );
     let least = experiment(0.0001);
     assert_eq!((requests(&least), least.stop), (Some(1), Stop::After(Span::from_secs(1))));
-    assert_eq!(least.warmup, Span::from_millis(200));
+    assert_eq!(least.warmup, Span::ZERO, "a part of a second would leave nothing to measure");
     assert!(least.notes[0].contains("scaled by 0.0001"));
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         tells(&refused(&scaled(factor)), &["--scale", "above zero"]);
     }
+}
+
+#[test]
+fn receivers_alone_wait_for_senders_elsewhere() {
+    let stop = |only: &[&str]| {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        load_with(GOOD, &LoadOptions { only, ..LoadOptions::default() }).expect("loads").plan(0).info.stop
+    };
+    assert_eq!(stop(&[]), Stop::After(Span::from_secs(10)));
+    assert_eq!(stop(&["sensor-2"]), Stop::After(Span::from_secs(10)));
+    assert_eq!(stop(&["receiver"]), Stop::AllRequestsDone, "they do not know when the senders began");
 }
 
 #[test]

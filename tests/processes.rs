@@ -1,0 +1,153 @@
+//! Senders and receivers as processes of their own, and what signals do to them.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::{Bundle, Running, Scenario, Scratch, alone, beside, free_port, until};
+
+/// Writes `scenario` with a receiver at a fixed address, and starts that receiver.
+fn receiver(scratch: &Scratch, scenario: Scenario) -> Running {
+    let port = free_port();
+    let listen = format!("listen = \"127.0.0.1:{port}\"\n{}", scenario.receiver);
+    scratch.write("trial.toml", Scenario { receiver: listen, ..scenario }.toml());
+    let running = scratch.start(&["emulate", "trial.toml", "--only", "receiver", "--out", "receiver", "--quiet"]);
+    until("the receiver listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    running
+}
+
+/// Starts everything but the receiver.
+fn sender(scratch: &Scratch) -> Running {
+    scratch.start(&["emulate", "trial.toml", "--without", "receiver", "--out", "sender", "--quiet"])
+}
+
+#[test]
+fn a_sender_and_a_receiver_can_be_processes_of_their_own() {
+    let _busy = beside();
+    let scratch = Scratch::new();
+    let mut receiver =
+        receiver(&scratch, Scenario { senders: 2, ..Scenario::sensor("rate = \"50/s\"\nrequests = 100") });
+    let done = sender(&scratch).wait();
+    assert!(matches!(done.code, Some(0 | 20)), "{}\n{}", done.stdout, done.stderr);
+    assert!(receiver.runs(), "a receiver waits for more");
+    receiver.signal(Signal::INT);
+    let done = receiver.wait();
+    assert_eq!(done.code, Some(0), "a receiver has no other end than a signal\n{}\n{}", done.stdout, done.stderr);
+    let [sent, received] = ["sender", "receiver"].map(|name| Bundle::read(&scratch.path(name)));
+    assert_eq!((sent.total("generated"), sent.total("success"), sent.total("received")), (200, 200, 0));
+    assert_eq!((received.total("generated"), received.total("served")), (0, 200));
+    assert_eq!(sent.total("bytes_sent"), received.total("bytes_received"));
+    assert_eq!(received.status(), "VALID", "{:#}", received.verdict);
+}
+
+/// While the receiver stands still for 1.4 s only one request is under way; whoever wants to send meanwhile waits. That
+/// wait is in the response time, which counts from the intended time, and in no service time.
+#[test]
+fn what_a_stopped_receiver_costs_is_in_the_response_time() {
+    let _quiet = alone();
+    let scratch = Scratch::new();
+    let lines = "rate = \"50/s\"\nin_flight = 1\non_late = \"queue\"\ntimeout = \"3s\"";
+    let receiver = receiver(&scratch, Scenario::sensor_for("6s", lines));
+    let sender = sender(&scratch);
+    until("the run has begun", || scratch.path("sender.partial/latency.hlog").exists());
+    thread::sleep(Duration::from_millis(2500));
+    receiver.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(1400));
+    receiver.signal(Signal::CONT);
+    let done = sender.wait();
+    receiver.signal(Signal::INT);
+    receiver.wait();
+    let bundle = Bundle::read(&scratch.path("sender"));
+    assert_eq!((bundle.total("lost"), bundle.total("unacknowledged")), (0, 0), "{}", done.stdout);
+    assert!((299..=301).contains(&bundle.total("success")), "{:#}", bundle.summary["total"]["totals"]);
+    let [response, service] = ["response", "service"].map(|m| bundle.ns(m, "p99"));
+    println!("p99: response {} ms, service {} ms", response / 1_000_000, service / 1_000_000);
+    assert!(response >= 1_000_000_000, "{}", done.stdout);
+    assert!(service < response / 2, "{}", done.stdout);
+}
+
+#[test]
+fn a_receiver_that_is_killed_ends_nobody_else() {
+    let _busy = beside();
+    let scratch = Scratch::new();
+    let lines = "rate = \"50/s\"\nin_flight = 4\ntimeout = \"500ms\"\nretries = 1\nbackoff = \"10ms\"";
+    let receiver = receiver(&scratch, Scenario { senders: 2, ..Scenario::sensor_for("3s", lines) });
+    let sender = sender(&scratch);
+    until("the run has begun", || scratch.path("sender.partial/latency.hlog").exists());
+    thread::sleep(Duration::from_millis(1500));
+    receiver.signal(Signal::KILL);
+    assert_eq!(receiver.wait().code, None);
+    let done = sender.wait();
+    assert!(matches!(done.code, Some(0 | 20)), "{}\n{}", done.stdout, done.stderr);
+    let bundle = Bundle::read(&scratch.path("sender"));
+    let [generated, success, lost, aborted, unacknowledged] =
+        ["generated", "success", "lost", "aborted", "unacknowledged"].map(|c| bundle.total(c));
+    assert!(success > 0 && lost > 0, "{}", done.stdout);
+    assert_eq!(generated, success + lost + aborted);
+    assert!(unacknowledged >= 2 * lost, "{unacknowledged} for {lost}: each was tried twice");
+    assert!((299..=301).contains(&generated), "the schedule goes on: {generated}");
+    assert!(!scratch.path("receiver").exists(), "a process that is killed finishes no bundle");
+}
+
+/// Starts a run that would go on for a minute, and waits until it has traffic.
+fn long_run(scratch: &Scratch, pause: &str) -> Running {
+    let receiver = format!("analyzer = {{ pause = \"{pause}\" }}");
+    scratch.write("trial.toml", Scenario { receiver, ..Scenario::sensor_for("1min", "") }.toml());
+    let running = scratch.start(&["emulate", "trial.toml", "--out", "b", "--quiet"]);
+    until("the run has begun", || scratch.path("b.partial/latency.hlog").exists());
+    thread::sleep(Duration::from_millis(1800));
+    running
+}
+
+#[test]
+fn the_first_signal_drains_and_writes_the_bundle() {
+    let _busy = beside();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let scratch = Scratch::new();
+        let running = long_run(&scratch, "150ms");
+        running.signal(signal);
+        let done = running.wait();
+        assert_eq!(done.code, Some(code), "{}", done.stderr);
+        assert!(done.stderr.contains("stopping"), "{}", done.stderr);
+        let bundle = Bundle::read(&scratch.path("b"));
+        assert!(bundle.doubts().contains(&"interrupted"), "{:#}", bundle.verdict);
+        assert_eq!(bundle.status(), "DEGRADED");
+        let [generated, success] = ["generated", "success"].map(|c| bundle.total(c));
+        assert!(success >= 3 && success == generated, "what was under way has ended: {success} of {generated}");
+        assert!(success < 60_000 / 150, "it ended early");
+    }
+}
+
+/// A request that takes 40 s is under way; nobody waits for it.
+#[test]
+fn the_second_signal_ends_at_once() {
+    let _busy = beside();
+    let scratch = Scratch::new();
+    let mut running = long_run(&scratch, "40s");
+    let begun = Instant::now();
+    running.signal(Signal::INT);
+    thread::sleep(Duration::from_millis(500));
+    assert!(running.runs(), "the first one waits for what is under way");
+    running.signal(Signal::INT);
+    assert_eq!(running.wait().code, Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the grace of 5 s");
+    assert!(!scratch.path("b").exists(), "a run that is cut off finishes no bundle");
+}
+
+/// Two million a second are more than any machine of today renders and sends in one thread: the verdict must say that
+/// the generator was too slow, and the run must end.
+#[test]
+fn a_generator_that_cannot_keep_up_is_found_out() {
+    let _quiet = alone();
+    let scratch = Scratch::new();
+    let lines = "rate = \"2000000/s\"\nin_flight = 100\nbytes = \"200B\"";
+    scratch.write("trial.toml", Scenario::sensor_for("2s", lines).toml());
+    let done = scratch.run(&["emulate", "trial.toml", "--out", "b", "--quiet"]);
+    assert_eq!(done.code, Some(20), "{}\n{}", done.stdout, done.stderr);
+    let bundle = Bundle::read(&scratch.path("b"));
+    assert_eq!(bundle.status(), "INVALID");
+    assert!(bundle.doubts().contains(&"generator_saturated"), "{:#}", bundle.verdict);
+    assert!(bundle.total("success") > 0);
+}
