@@ -28,7 +28,7 @@ fn a_sender_and_a_receiver_can_be_processes_of_their_own() {
     let _busy = beside();
     let scratch = Scratch::new();
     let mut receiver =
-        receiver(&scratch, Scenario { senders: 2, ..Scenario::sensor("rate = \"50/s\"\nrequests = 100") });
+        receiver(&scratch, Scenario { senders: 2, ..Scenario::sensor_for("3s", "rate = \"50/s\"\nrequests = 100") });
     let done = sender(&scratch).wait();
     assert!(matches!(done.code, Some(0 | 20)), "{}\n{}", done.stdout, done.stderr);
     assert!(receiver.runs(), "a receiver waits for more");

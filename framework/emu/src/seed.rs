@@ -23,6 +23,10 @@ use crate::world::{Actors, World};
 /// Messages of other shards handled before other tasks have their turn.
 const INBOX_BATCH: usize = 256;
 
+/// Priority of the threads that pace traffic, where the system grants it: on a busy host they go before ordinary programs,
+/// and still leave half of a core to one that is as urgent.
+const NICE: i32 = -10;
+
 /// Everything that one shard begins with.
 pub(crate) struct Seed {
     world: Arc<World>,
@@ -91,6 +95,9 @@ impl Seed {
 
     fn begin(self) -> io::Result<Addr<Host>> {
         let Seed { world, index, actors, bus, inbox, notes, store, tcp, udp } = self;
+        if rustix::process::setpriority_process(None, NICE).is_ok() && index == 0 {
+            notes.note(format!("threads that pace traffic ran at nice {NICE}"));
+        }
         let alarm = Alarm::new(world.clock)?;
         let room = server::Room::new(world.options.connections_max);
         let parts = Parts { world, index, actors, bus, notes: notes.clone(), store, udp: udp::Sockets::default() };
@@ -119,6 +126,10 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .enable_all()
         .max_blocking_threads(cores + 1)
         .thread_name("rehearsal-work")
+        .on_thread_start(|| {
+            // what blocks inherits the shard's priority, and must not compete with it; lowering is always granted
+            let _ = rustix::process::setpriority_process(None, 0);
+        })
         .build()
 }
 

@@ -48,7 +48,9 @@ impl SourceSpec {
     pub fn new(cx: &GroupContext<'_>, wiring: &mut dyn Wiring, spoiled: RecipeId) -> Result<Arc<Self>, BuildError> {
         let params = cx.sender.ok_or_else(|| BuildError::of("to", "a sender needs to know where to"))?;
         let targets = wiring.target(&params.to)?;
-        check(params, &targets, cx.run.stop)?;
+        // a node that runs in another process ends by what is said there
+        let here = cx.run.nodes.iter().any(|node| node.name == cx.node);
+        check(params, &targets, here.then_some(cx.run.stop))?;
         let spec = SourceSpec::resolve(params, targets, spoiled);
         wiring.streams(spec.declared(params));
         wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.start", cx.run.run))?;
@@ -112,7 +114,7 @@ impl SourceSpec {
     }
 }
 
-fn check(params: &SenderParams, targets: &Targets, stop: Stop) -> Result<(), BuildError> {
+fn check(params: &SenderParams, targets: &Targets, stop: Option<Stop>) -> Result<(), BuildError> {
     if params.streams == 0 {
         return Err(BuildError::of("streams", "a sender has at least one stream"));
     }
@@ -129,7 +131,7 @@ fn check(params: &SenderParams, targets: &Targets, stop: Stop) -> Result<(), Bui
         let reason = "a datagram has no outcome that a closed loop could wait for; give a `rate`, for instance `100/s`";
         return Err(BuildError::of("rate", reason));
     }
-    if params.requests.is_none() && stop == Stop::AllRequestsDone {
+    if params.requests.is_none() && stop == Some(Stop::AllRequestsDone) {
         let reason = "the run stops when all requests are done: give `requests`, or give the experiment a `duration`";
         return Err(BuildError::of("requests", reason));
     }

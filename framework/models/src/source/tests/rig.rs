@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rehearsal_core::exchange::Times;
 use rehearsal_core::kind::{FrameRequest, Frames, StreamSpec, Targets};
 use rehearsal_core::messages::StartAt;
-use rehearsal_core::plan::{Carrier, RunInfo, Stop};
+use rehearsal_core::plan::{Carrier, NodeInfo, RunInfo, Stop};
 use rehearsal_core::rng::Seed;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::subject::Plane;
@@ -123,7 +123,7 @@ pub(super) fn resolve(bench: &mut Bench, params: &SenderParams, stop: Stop) -> R
         cooldown: Span::ZERO,
         lead: Span::ZERO,
         grace: Span::ZERO,
-        nodes: Vec::new(),
+        nodes: vec![NodeInfo { name: "sensor-1".into(), sends: true }],
     };
     let cx = GroupContext { node: "sensor-1", actor: "main", members: 0..1, sender: Some(params), run: &run };
     SourceSpec::new(&cx, bench, SPOILED)
