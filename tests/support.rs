@@ -86,7 +86,9 @@ impl Scratch {
         for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("REHEARSAL_")) {
             command.env_remove(name);
         }
-        command.args(args).current_dir(&self.0).env("REHEARSAL_CACHE", CACHE).env("NO_COLOR", "1");
+        // help is wrapped to COLUMNS where there is no terminal
+        command.env_remove("COLUMNS").env("REHEARSAL_CACHE", CACHE).env("NO_COLOR", "1");
+        command.args(args).current_dir(&self.0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
