@@ -73,7 +73,7 @@ pub fn digests(finished: &[Finished]) {
     for each in finished {
         let of = |d: &Option<String>| d.clone().unwrap_or_else(|| "-".to_owned());
         let (trace, schedule) = (of(&each.summary.fingerprint), of(&each.summary.schedule_digest));
-        eprintln!("fingerprint {trace}  schedule {schedule}");
+        print(&format!("fingerprint {trace}  schedule {schedule}"));
     }
 }
 

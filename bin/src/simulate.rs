@@ -12,7 +12,7 @@ use rehearsal_export::{BundleWriter, Engine, Finished, index};
 use rehearsal_scenario::Experiment;
 use rehearsal_sim::{SimOptions, Simulation};
 
-use crate::cli::Simulate;
+use crate::cli::{Format, Simulate};
 use crate::clips::Use;
 use crate::destination::Destination;
 use crate::exit::Refused;
@@ -36,7 +36,7 @@ pub fn simulate(args: &Simulate) -> Result<ExitCode> {
         assemble(&experiment, experiment.plan(0), Use::Simulation, args.output.quiet)?;
     }
     let finished = all(args, &experiment, &destination, repetitions)?;
-    if args.digest {
+    if args.digest && args.output.format == Format::Text {
         report::digests(&finished);
     }
     report::finish(&args.output, &experiment, &destination, &finished)

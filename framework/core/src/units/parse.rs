@@ -78,7 +78,7 @@ const SPAN: Quantity = Quantity {
 const SIZE: Quantity = Quantity {
     what: "a size",
     known: "B, kB, MB, GB, KiB, MiB, GiB",
-    example: "`150kB`",
+    example: "`1000B`",
     units: &[
         ("B", 1),
         ("kB", 1_000),
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!("25".parse::<Rate>().expect_err("bare").to_string(), "`25` has no unit; write for instance `25/s`");
         assert_eq!(
             "100".parse::<ByteSize>().expect_err("bare").to_string(),
-            "`100` has no unit; write for instance `100kB`"
+            "`100` has no unit; write for instance `100B`"
         );
         assert!("0/s".parse::<Rate>().is_err());
         assert!("-1/s".parse::<Rate>().is_err());

@@ -1,6 +1,7 @@
 //! Work: checking, decoding, waiting, computing, encoding, storing. What takes a core has a thread of its own, so that
 //! pacing never waits for it.
 
+use rehearsal_core::messages::StopReason;
 use rehearsal_core::{Body, ExchangeId, MediaId, Payload, Span, Time, Work, WorkKey, WorkResult};
 
 use super::timers::{class, round_up};
@@ -155,7 +156,7 @@ impl Shard {
         }
     }
 
-    /// A record was stored, or was not: the first failure is a fault of the run.
+    /// A record was stored, or was not: the first failure is a fault that ends the run, for nothing more would be kept.
     pub(crate) fn stored(&mut self, id: (u32, u32), failure: Option<String>) {
         let result = if failure.is_some() { WorkResult::Invalid } else { WorkResult::Done };
         if let Some(text) = failure
@@ -166,6 +167,7 @@ impl Shard {
             let world = self.state.world.clone();
             let (node, actor) = world.names(who);
             self.state.fault(node, &actor, text, world.groups[world.group_of(who)].node);
+            self.state.notes.stop(StopReason::Fault);
         }
         self.job_done(id, result);
     }

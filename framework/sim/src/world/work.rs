@@ -1,5 +1,6 @@
 //! Work that takes time: pauses, analysis on a node's cores, encoding, and records for the sink.
 
+use rehearsal_core::messages::StopReason;
 use rehearsal_core::plan::{NodePlan, Plan};
 use rehearsal_core::sink::Sink;
 use rehearsal_core::{Payload, Span, Time, Work, WorkKey, WorkResult};
@@ -72,6 +73,8 @@ impl World {
                     Err(why) => {
                         if !std::mem::replace(&mut self.sink_failed, true) {
                             self.fault(actor, why.to_string());
+                            // nothing more would be kept
+                            self.stop_wanted.get_or_insert(StopReason::Fault);
                         }
                         WorkResult::Invalid
                     }
