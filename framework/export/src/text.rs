@@ -39,6 +39,9 @@ impl fmt::Display for Report<'_> {
         if !receivers.is_empty() {
             write!(f, "\n{}", receiver_grid(&receivers))?;
         }
+        if s.window.seconds < s.duration_seconds && !s.templates.is_empty() {
+            writeln!(f, "\ncounts are of the measured seconds: what came due in them, and what ended in them")?;
+        }
         if !self.thresholds.is_empty() {
             write!(f, "\n{}", threshold_grid(self.thresholds))?;
         }

@@ -124,6 +124,8 @@ codes! {
     CountersBroken = "counters_broken";
     /// Senders sent nothing at all.
     NoTraffic = "no_traffic";
+    /// Exchanges were settled, and not one with success.
+    NoSuccess = "no_success";
     /// Somebody stopped the run before its end.
     Interrupted = "interrupted";
     /// Loggers had to drop reports.

@@ -63,6 +63,10 @@ pub struct GroupEvidence {
     pub slack: f64,
     /// Exchanges that came due.
     pub generated: u64,
+    /// Exchanges that were answered as wanted.
+    pub success: u64,
+    /// Exchanges that were refused, answered otherwise, or lost.
+    pub in_vain: u64,
     /// Slots that were given up.
     pub skipped: u64,
     /// Exchanges that found their queue full.
@@ -133,6 +137,8 @@ fn group(summary: &GroupSummary) -> GroupEvidence {
         left: target.left,
         slack: target.target.streams as f64 + random,
         generated: t.generated,
+        success: t.success,
+        in_vain: t.invalid + t.failed + t.lost,
         skipped: t.skipped,
         queue_full: t.queue_full,
         lag_p99_ns: p99("lag"),

@@ -107,6 +107,10 @@ fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     if senders().next().is_some() && senders().all(|group| group.generated == 0) {
         found.add(Code::NoTraffic, Severity::Invalid).says("no exchange came due in the measured seconds");
     }
+    if senders().all(|group| group.success == 0) && senders().any(|group| group.in_vain > 0) {
+        let text = "not one exchange succeeded: is this the target that was meant?";
+        found.add(Code::NoSuccess, Severity::Degraded).says(text);
+    }
     for group in senders() {
         load::judge(group, evidence.rate_changed, limits, found);
     }

@@ -16,6 +16,7 @@ fn healthy() -> Evidence {
         left: Some(1500.0),
         slack: 1.0,
         generated: 1500,
+        success: 1500,
         lag_p99_ns: Some(100_000),
         blocked_p99_ns: Some(0),
         samples: Some(1500),
@@ -82,6 +83,12 @@ const CASES: &[Case] = {
             },
             NoTraffic,
             Invalid,
+        ),
+        (
+            "a target that answers nothing",
+            |e| (e.groups[0].success, e.groups[0].in_vain) = (0, 1500),
+            NoSuccess,
+            Degraded,
         ),
         (
             "Ctrl-C",
