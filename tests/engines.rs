@@ -156,22 +156,26 @@ fn an_overloaded_receiver_turns_away_and_senders_try_again() {
 fn the_three_readings_of_a_limit_can_be_told_apart() {
     let _busy = beside();
     let scratch = Scratch::new();
-    let run = |reading: &str, receiver: &str| {
+    let write = |reading: &str, receiver: &str| {
         let limit = format!("limit = {{ deadline = \"20ms\", as = \"{reading}\" }}");
         let lines = format!("requests = 10\nstreams = 4\nretries = 0\n{limit}");
         let receiver = format!("analyzer = {{ pause = \"60ms\" }}\n{receiver}");
         scratch.write("trial.toml", Scenario { receiver, ..Scenario::sensor(&lines) }.toml());
-        scratch.both("trial.toml", reading, &[])
     };
-    for bundle in run("threshold", "") {
+    write("threshold", "");
+    for bundle in scratch.both("trial.toml", "threshold", &[]) {
         assert_eq!((bundle.total("success"), bundle.total("deadline_missed")), (40, 40));
         assert_eq!((bundle.total("unacknowledged"), bundle.total("rejected")), (0, 0));
     }
-    for bundle in run("timeout", "") {
+    write("timeout", "");
+    for verb in ["simulate", "emulate"] {
+        let bundle = scratch.bundle(verb, "trial.toml", &format!("timeout-{verb}"), &[], &[0, 20]);
+        assert!(bundle.doubts().contains(&"no_success"), "{:#}", bundle.verdict);
         assert_eq!((bundle.total("unacknowledged"), bundle.total("lost")), (40, 40));
         assert_eq!((bundle.total("success"), bundle.total("deadline_missed"), bundle.total("rejected")), (0, 0, 0));
     }
-    for bundle in run("receiver-deadline", "workers = 1") {
+    write("receiver-deadline", "workers = 1");
+    for bundle in scratch.both("trial.toml", "receiver-deadline", &[]) {
         let [success, rejected] = ["success", "rejected"].map(|c| bundle.total(c));
         assert!(success > 0 && rejected > 0 && success + rejected == 40, "{success} and {rejected}");
         assert_eq!((bundle.total("unacknowledged"), bundle.total("deadline_missed")), (0, 0));

@@ -124,7 +124,7 @@ impl Scratch {
         [simulated, self.emulate(file, &format!("{name}-emulate"), more)]
     }
 
-    fn bundle(&self, verb: &str, file: &str, name: &str, more: &[&str], codes: &[i32]) -> Bundle {
+    pub fn bundle(&self, verb: &str, file: &str, name: &str, more: &[&str], codes: &[i32]) -> Bundle {
         let done = self.run(&[&[verb, file, "--out", name, "--quiet"], more].concat());
         let wanted = done.code.is_some_and(|c| codes.contains(&c));
         assert!(wanted, "{verb} {file} {more:?}: {:?}\n{}\n{}", done.code, done.stdout, done.stderr);
