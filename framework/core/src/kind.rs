@@ -145,6 +145,19 @@ pub struct StreamSpec {
     pub threshold: Option<Span>,
 }
 
+impl StreamSpec {
+    /// For a group that has declared no streams and sends all the same: nothing waits.
+    pub const UNDECLARED: StreamSpec = StreamSpec {
+        per_member: 1,
+        in_flight: u32::MAX,
+        queue: 0,
+        burst: false,
+        gap: None,
+        requests: None,
+        threshold: None,
+    };
+}
+
 /// Frames of a clip, as an actor asks for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameRequest {

@@ -147,7 +147,7 @@ impl Shard {
         for (group, pool) in actors {
             let info = &world.groups[group];
             row_of[group] = Some(books.len());
-            let spec = info.streams.unwrap_or(UNBOUNDED);
+            let spec = info.streams.unwrap_or(StreamSpec::UNDECLARED);
             let (len, stride) = (pool.len(), info.timers);
             books.push(Books {
                 group,
@@ -386,17 +386,6 @@ impl State {
         self.publish(None, subject, Body::new(event));
     }
 }
-
-/// The streams of a group that declared none.
-const UNBOUNDED: StreamSpec = StreamSpec {
-    per_member: 1,
-    in_flight: u32::MAX,
-    queue: 0,
-    burst: false,
-    gap: None,
-    requests: None,
-    threshold: None,
-};
 
 /// The smaller of the option and half the shortest gap of a stream here.
 fn quantum(world: &World, books: &[Books]) -> Span {

@@ -18,16 +18,6 @@ use super::work::Cores;
 use super::{Phase, World};
 use crate::SimOptions;
 
-/// For a group that has declared no streams and sends all the same: nothing waits.
-const FREE: StreamSpec = StreamSpec {
-    per_member: 1,
-    in_flight: u32::MAX,
-    queue: 0,
-    burst: false,
-    gap: None,
-    requests: None,
-    threshold: None,
-};
 /// Sources that an event's key can tell apart (28 bits), the engine among them.
 const SOURCES_MAX: usize = 1 << 28;
 
@@ -149,7 +139,7 @@ fn state_of(group: &Group, timers: u32, stride: u32, local: bool) -> GroupState 
         kind: group.kind,
         metrics: group.metrics.clone(),
         snapshot: group.snapshot,
-        gates: Gates::new(group.streams.unwrap_or(FREE), count),
+        gates: Gates::new(group.streams.unwrap_or(StreamSpec::UNDECLARED), count),
         ledger: Ledger::default(),
         delivered: 0,
     }
