@@ -43,9 +43,11 @@ use seats::{GroupState, NodeState, Seat};
 use timers::Timers;
 use work::Made;
 
-/// Events at one and the same instant before the run counts as one whose time stands still. Assumed: twenty times a
-/// million actors that all start at once.
-const INSTANT_EVENTS_MAX: u64 = 20_000_000;
+/// Events within one beat of virtual time before the run counts as one whose time stands still, such as a closed loop that
+/// costs nothing. Assumed: twenty times a million actors that all start at once.
+const BEAT_EVENTS_MAX: u64 = 20_000_000;
+/// log2 of a beat, ns: about a millisecond.
+const BEAT_BITS: u32 = 20;
 
 /// How far the run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,10 +158,10 @@ impl World {
         let entry = self.queue.pop()?;
         let at = Time::from_nanos(entry.time());
         assert!(at >= self.now, "time moved back from {} to {at}", self.now);
-        if at > self.now {
-            self.now = at;
+        if at.as_nanos() >> BEAT_BITS > self.now.as_nanos() >> BEAT_BITS {
             self.standing = 0;
         }
+        self.now = at;
         Some(entry)
     }
 
@@ -270,7 +272,7 @@ impl World {
     pub(crate) fn apply(&mut self, actor: ActorId, outbox: &mut Outbox, sink: &mut dyn Sink) {
         self.events += 1;
         self.standing += 1;
-        if self.events >= self.events_max || self.standing >= INSTANT_EVENTS_MAX {
+        if self.events >= self.events_max || self.standing >= BEAT_EVENTS_MAX {
             self.runaway(actor.0);
         }
         let me = actor.0;

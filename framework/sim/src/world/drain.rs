@@ -79,7 +79,10 @@ impl World {
         if self.phase == Phase::Closing || self.phase == Phase::Ended {
             return;
         }
-        let text = format!("the run was ended after {} events, {} of them at {}", self.events, self.standing, self.now);
+        let text = format!(
+            "the run was ended after {} events, {} of them within the millisecond of {}: does a closed loop cost nothing?",
+            self.events, self.standing, self.now
+        );
         self.fault(actor, text);
         self.stop.get_or_insert((self.now, StopReason::Fault));
         self.close_books();
