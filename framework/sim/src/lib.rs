@@ -28,11 +28,15 @@ pub struct SimOptions {
     pub wire: bool,
     /// Events that actors may handle before the run is ended as a runaway, with a fault.
     pub events_max: u64,
+    /// Events within 67 ms of virtual time before the run is ended as one whose time stands still, such as a closed loop
+    /// that costs nothing, with a fault.
+    pub beat_events_max: u64,
 }
 
 impl Default for SimOptions {
-    /// Typed messages; 10^11 events, about five hours at 5 million a second (assumed: nobody waits longer for a dry run).
+    /// Typed messages; 10^11 events, about five hours at 5 million a second (assumed: nobody waits longer for a dry run);
+    /// 2 × 10^7 in a beat (assumed: five times what a million actors need to start at once).
     fn default() -> Self {
-        SimOptions { wire: false, events_max: 100_000_000_000 }
+        SimOptions { wire: false, events_max: 100_000_000_000, beat_events_max: 20_000_000 }
     }
 }

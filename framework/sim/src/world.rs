@@ -43,11 +43,8 @@ use seats::{GroupState, NodeState, Seat};
 use timers::Timers;
 use work::Made;
 
-/// Events within one beat of virtual time before the run counts as one whose time stands still, such as a closed loop that
-/// costs nothing. Assumed: twenty times a million actors that all start at once.
-const BEAT_EVENTS_MAX: u64 = 20_000_000;
-/// log2 of a beat, ns: about a millisecond.
-const BEAT_BITS: u32 = 20;
+/// log2 of a beat, ns: 67 ms. A loop that costs nothing advances by a nanosecond at a time, so shorter would not catch it.
+const BEAT_BITS: u32 = 26;
 
 /// How far the run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,6 +105,7 @@ pub(crate) struct World {
     clips: Vec<(RecipeId, Arc<[u32]>)>,
     wire: bool,
     events_max: u64,
+    beat_events_max: u64,
     /// Handled events, all together and at this instant.
     events: u64,
     standing: u64,
@@ -272,7 +270,7 @@ impl World {
     pub(crate) fn apply(&mut self, actor: ActorId, outbox: &mut Outbox, sink: &mut dyn Sink) {
         self.events += 1;
         self.standing += 1;
-        if self.events >= self.events_max || self.standing >= BEAT_EVENTS_MAX {
+        if self.events >= self.events_max || self.standing >= self.beat_events_max {
             self.runaway(actor.0);
         }
         let me = actor.0;

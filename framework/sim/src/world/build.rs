@@ -55,6 +55,7 @@ impl World {
             clips: media_recipes.into_iter().zip(frame_sizes).collect(),
             wire: options.wire,
             events_max: options.events_max,
+            beat_events_max: options.beat_events_max,
             events: 0,
             standing: 0,
             fingerprint: 0,

@@ -80,7 +80,7 @@ impl World {
             return;
         }
         let text = format!(
-            "the run was ended after {} events, {} of them within the millisecond of {}: does a closed loop cost nothing?",
+            "the run was ended after {} events, {} of them within 67 ms of {}: does a closed loop cost nothing?",
             self.events, self.standing, self.now
         );
         self.fault(actor, text);

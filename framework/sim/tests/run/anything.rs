@@ -63,7 +63,7 @@ fn once(link: &LinkSpec, sending: &Sending, serving: Serving, after: Option<u64>
     server.vcpu = Some(1.5);
     let nodes = vec![senders("s", 3, sending.clone()), server, services(1, after.map(Span::from_millis))];
     let mut kept = Kept::default();
-    let options = SimOptions { wire, events_max: 1_000_000 };
+    let options = SimOptions { wire, events_max: 1_000_000, ..SimOptions::default() };
     let end = run_with(plan(nodes, link.clone()), options, &mut kept);
     (end, kept)
 }

@@ -109,6 +109,20 @@ fn a_run_that_goes_on_and_on_is_ended_with_a_fault() {
     assert_eq!(end.end, Time::ZERO);
 }
 
+#[test]
+fn a_closed_loop_that_costs_nothing_is_ended_with_a_fault() {
+    // this sender does not listen to the end: what it still asks for is bounded by its requests
+    let is = Sending { gap: None, requests: 100_000, ..Sending::default() };
+    let serving = Serving { pause: Span::ZERO, ..Serving::default() };
+    let nodes = vec![senders("s", 1, is), receiver(serving), services(1, Some(SECOND))];
+    let options = SimOptions { beat_events_max: 50_000, ..SimOptions::default() };
+    let end = run_with(plan(nodes, LinkSpec::default()), options, &mut Kept::default());
+    assert_eq!((end.reason, end.faults.len()), (StopReason::Fault, 1));
+    let done = end.groups[0].tally.success;
+    assert!((10_000..50_000).contains(&done), "{done} of 100,000 exchanges");
+    assert!(end.end.since(START) < Span::from_millis(67));
+}
+
 /// Uses a timer that it has not declared.
 struct Greedy;
 
