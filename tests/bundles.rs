@@ -56,7 +56,8 @@ fn repetitions_are_whole_bundles_beside_an_index() {
         let mut digests: Vec<String> = Vec::new();
         for (number, folder) in folders.iter().enumerate() {
             let bundle = Bundle::read(&scratch.path(verb).join(folder));
-            assert_eq!(bundle.summary["repetition"], number);
+            assert_eq!(bundle.summary["repetition"], number + 1);
+            assert_eq!(rows[number]["totals"], bundle.summary["total"]["totals"]);
             assert_eq!(bundle.schedule(), rows[number]["schedule_digest"]);
             digests.push(bundle.schedule().to_owned());
         }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::support::{CONFIGS, Done, Scratch};
+use crate::support::{CONFIGS, Done, PROGRAM, Running, Scratch};
 
 /// An experiment without mistakes; the cases below put one in.
 const GOOD: &str = r#"[experiment]
@@ -157,7 +157,7 @@ fn a_clip_that_cannot_be_used_is_named_with_the_line_that_asks_for_it() {
     scratch.write("trial.toml", file);
     let whole = fs::read(format!("{CONFIGS}/media/reference.mp4")).expect("the reference clip");
     let clips: [(Option<&[u8]>, &[&str]); 4] = [
-        (None, &["No such file"]),
+        (None, &["No such file", "`--base DIR` names another folder"]),
         (Some(b"this is no clip"), &[]),
         (Some(&whole[..whole.len() / 2]), &[]),
         (Some(&whole[..200]), &[]),
@@ -187,14 +187,17 @@ fn each_mistake_on_the_command_line_is_named() {
         (&["--scale", "0"], &["--scale: 0 is out of range"]),
         (&["--scale=-1"], &["--scale: -1 is out of range"]),
         (&["--seed", "abc"], &["'abc'", "--seed"]),
-        (&["--only", "nobody"], &["--only: there is no node `nobody`", "`receiver`", "`sensor-1`"]),
-        (&["--without", "recever"], &["--without: there is no node `recever`", "did you mean `receiver`?"]),
-        (&["--only", "sensor", "--without", "receiver"], &["cannot be used with"]),
+        (&["--seed", "9007199254740992"], &["`seed`: 9007199254740992 is out of range", "(2^53 − 1)"]),
+        (&["--scale", "nan"], &["--scale: NaN is out of range: a factor is a number above zero"]),
+        (&["--scale", "1e300"], &["--scale: 1e300 is out of range"]),
         (&["--format", "yaml"], &["'yaml'", "text, json"]),
         (&["--nonsense"], &["unexpected argument '--nonsense'"]),
     ];
     let engine: &[(&[&str], &[&str])] = &[
-        (&["--quantum", "5"], &["--quantum: `5` has no unit"]),
+        (&["--only", "nobody"], &["--only: there is no node `nobody`", "`receiver`", "`sensor-1`"]),
+        (&["--without", "recever"], &["--without: there is no node `recever`", "did you mean `receiver`?"]),
+        (&["--only", "sensor", "--without", "receiver"], &["cannot be used with"]),
+        (&["--quantum", "5"], &["--quantum: `5` has no unit; write for instance `5us`"]),
         (&["--quantum=-1us"], &["--quantum: `-1us` is out of range"]),
         (&["--shards", "0"], &["--shards: at least one is needed"]),
         (&["--allow", "everyone"], &["--allow: `everyone` is no address range", "192.0.2.0/24"]),
@@ -210,6 +213,63 @@ fn each_mistake_on_the_command_line_is_named() {
     }
     must_fail(&scratch.run(&["rehearse", "trial.toml"]), 2, &["unrecognized subcommand 'rehearse'"]);
     must_fail(&scratch.run(&["simulate"]), 2, &["<FILE>"]);
+    must_fail(&scratch.run(&["check"]), 2, &["check [OPTIONS] <FILE>"]);
+    must_fail(&scratch.run(&["simulate", "trial.toml", "--only", "sensor"]), 2, &["unexpected argument '--only'"]);
+    let mut variable = scratch.command(PROGRAM, &["simulate", "trial.toml"]);
+    variable.env("REHEARSAL_SEED", "abc");
+    must_fail(&Running::spawn(variable).wait(), 2, &["'abc'", "comes from the variable REHEARSAL_SEED"]);
+}
+
+/// In real time each round takes a while, so that `check` tells it and `emulate` would run it.
+#[test]
+fn a_closed_loop_that_costs_nothing_is_not_simulated() {
+    let scratch = Scratch::new();
+    let free = GOOD.replace("rate = \"20/s\"\n", "").replace("loss = \"1%\"\n", "").replace("1ms", "0s");
+    scratch.write("trial.toml", &free);
+    let done = scratch.run(&["simulate", "trial.toml"]);
+    must_fail(
+        &done,
+        2,
+        &["trial.toml:15:6: `sensor/main`: a closed loop that costs nothing never ends in virtual time"],
+    );
+    assert_eq!(scratch.listing(), ["trial.toml"]);
+    let done = scratch.run(&["check", "trial.toml"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("`simulate` refuses this"), "{}", done.stdout);
+    scratch.write("trial.toml", free.replace("bytes = ", "requests = 100\nbytes = "));
+    scratch.simulate("trial.toml", "counted", &[]);
+}
+
+/// The bundle's copy of an experiment runs again, wherever it lies.
+#[test]
+fn the_copy_in_a_bundle_runs_again_from_the_folder_of_the_original() {
+    let camera = "kind = \"camera\"\nmedia = \"clip.mp4\"\nframe = \"100kB..200kB\"";
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("of")).expect("a folder");
+    fs::copy(format!("{CONFIGS}/media/reference.mp4"), scratch.path("of/clip.mp4")).expect("the reference clip");
+    scratch.write("of/trial.toml", GOOD.replacen("kind = \"sensor\"", camera, 1).replace("bytes = \"1kB\"\n", ""));
+    scratch.run(&["simulate", "of/trial.toml", "--out", "one", "--quiet"]);
+    must_fail(&scratch.run(&["check", "one/experiment.toml"]), 2, &["clip.mp4", "looked for in `one`", "--base DIR"]);
+    let again = ["simulate", "one/experiment.toml", "--base", "of", "--out", "two", "--quiet"];
+    let done = scratch.run(&again);
+    assert_eq!(done.stderr, "");
+    let read = |name: &str| fs::read_to_string(scratch.path(name)).expect("a whole bundle");
+    assert_eq!(read("one/summary.json"), read("two/summary.json"));
+    assert!(read("two/experiment.toml").contains("`--base DIR`"));
+}
+
+/// A pipe whose reader went away is no error; a full disk is one.
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let scratch = Scratch::new();
+    scratch.write("trial.toml", GOOD);
+    for args in ["check trial.toml", "simulate trial.toml --quiet --out full", "--help"] {
+        let full = scratch.command("sh", &["-c", &format!("{PROGRAM} {args} > /dev/full")]);
+        assert_eq!(Running::spawn(full).wait().code, Some(1), "{args}");
+    }
+    assert!(scratch.path("full/summary.json").exists(), "the bundle is whole all the same");
+    let closed = format!("{PROGRAM} check trial.toml | true; exec {PROGRAM} check trial.toml > /dev/full");
+    must_fail(&Running::spawn(scratch.command("sh", &["-c", &closed])).wait(), 1, &["cannot write to standard output"]);
 }
 
 #[test]

@@ -131,9 +131,32 @@ fn the_second_signal_ends_at_once() {
     thread::sleep(Duration::from_millis(500));
     assert!(running.runs(), "the first one waits for what is under way");
     running.signal(Signal::INT);
-    assert_eq!(running.wait().code, Some(130));
+    let done = running.wait();
+    assert_eq!(done.code, Some(130));
+    assert!(done.stderr.contains("what was recorded is kept in b.partial"), "{}", done.stderr);
     assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the grace of 5 s");
     assert!(!scratch.path("b").exists(), "a run that is cut off finishes no bundle");
+}
+
+/// A dry run can be had again: what is half-written goes, finished repetitions stay.
+#[test]
+fn a_signal_ends_a_dry_run_and_leaves_nothing_half_written() {
+    let _busy = beside();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for (more, partial) in [(&[][..], "b.partial"), (&["--repetitions", "2"], "b/rep-01.partial")] {
+            let scratch = Scratch::new();
+            let lines = "rate = \"100000/s\"\nin_flight = 100";
+            scratch.write("trial.toml", Scenario::sensor_for("10h", lines).toml());
+            let args = [&["simulate", "trial.toml", "--out", "b", "--quiet"], more].concat();
+            let running = scratch.start(&args);
+            until("the run has begun", || scratch.path(partial).exists());
+            running.signal(signal);
+            let done = running.wait();
+            assert_eq!(done.code, Some(code), "{}", done.stderr);
+            assert!(done.stderr.contains("no bundle of what was under way"), "{}", done.stderr);
+            assert_eq!(scratch.listing(), ["trial.toml"]);
+        }
+    }
 }
 
 /// Two million a second are more than any machine of today renders and sends in one thread: the verdict must say that

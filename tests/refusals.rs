@@ -44,8 +44,8 @@ fn traffic_goes_only_where_it_is_allowed() {
     must_fail(&done, 3, &["`receiver/main` would listen on 192.0.2.1:7000, which is not allowed", "--allow"]);
     let done = scratch.run(&["emulate", "nowhere.toml", "--without", "receiver"]);
     must_fail(&done, 3, &["no fixed address; give `receiver/main` the key `listen`"]);
-    let done = scratch.run(&["simulate", "far.toml", "--without", "receiver"]);
-    must_fail(&done, 3, &["a simulation needs every node"]);
+    let done = scratch.run(&["emulate", "nowhere.toml", "--only", "receiver"]);
+    must_fail(&done, 3, &["senders to `receiver/main` run elsewhere", "give `receiver/main` the key `listen`"]);
     assert_eq!(scratch.listing(), before);
 }
 

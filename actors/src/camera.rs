@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_frame_is_encoded_when_it_is_due_and_leaves_when_it_is_made() {
+    fn a_live_frame_is_encoded_when_it_is_due_and_is_late_by_that() {
         let mut stage = stage(Encode::Live, sender());
         assert_eq!(stage.asked.len(), 2, "an encoder for each camera");
         assert!(stage.asked.iter().all(|(_, live)| *live));
@@ -204,7 +204,7 @@ mod tests {
         let now = due + rehearsal_core::Span::from_millis(9);
         let wishes = stage.tell(now, Event::WorkDone { key, result: &WorkResult::Produced(made) });
         let [Command::Request(request)] = wishes[..] else { panic!("{wishes:?}") };
-        assert_eq!((request.intended, request.at, request.payload), (due, now, made));
+        assert_eq!((request.intended, request.at, request.payload), (due, due, made));
     }
 
     #[test]

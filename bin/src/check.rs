@@ -20,16 +20,16 @@ use crate::report::print;
 /// Everything that is wrong with the file.
 pub fn check(args: &Check) -> Result<ExitCode> {
     if args.schema {
-        print(&serde_json::to_string_pretty(&json_schema(&registry()))?);
+        print(&serde_json::to_string_pretty(&json_schema(&registry()))?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.experiment.file.as_deref().ok_or_else(|| anyhow!("an experiment file is needed"))?;
-    let experiment = load(file, &args.experiment.overrides)?;
+    let experiment = load(file, &args.experiment.overrides, &args.experiment.part)?;
     let (_, media_notes) = assemble(&experiment, experiment.plan(0), Use::Simulation, false)?;
     if args.resolved {
-        print(&experiment.resolved_toml());
+        print(&experiment.resolved_toml())?;
     } else {
-        print(&explain(&experiment));
+        print(&explain(&experiment))?;
     }
     crate::report::notes(&media_notes, false);
     Ok(ExitCode::SUCCESS)
@@ -50,6 +50,6 @@ pub fn init(args: &Init) -> Result<ExitCode> {
     })?;
     file.write_all(init_template().as_bytes()).map_err(refuse)?;
     let name = args.file.display();
-    print(&format!("wrote {name}\nnext: rehearsal check {name}, then rehearsal simulate {name}\n"));
+    print(&format!("wrote {name}\nnext: rehearsal check {name}, then rehearsal simulate {name}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

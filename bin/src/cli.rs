@@ -1,8 +1,13 @@
 //! The command line: verbs, flags, their environment variables and their help.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit::{INTERNAL, USAGE};
 
 /// What the user typed.
 #[derive(Debug, Parser)]
@@ -29,7 +34,7 @@ const EXIT_CODES: &str = "Exit codes:
   3    refused before the start (ports, descriptors, targets, output folder)
   10   a threshold failed
   20   the run is INVALID, or DEGRADED with --strict (outranks 10)
-  130  stopped by Ctrl-C; 143 by SIGTERM
+  130  stopped by Ctrl-C; 143 by SIGTERM (a process of receivers alone, which has no other end, keeps 0 or 20)
 
 Every flag can be set by a variable REHEARSAL_<FLAG>; a flag outranks a variable, which outranks the file.";
 
@@ -56,10 +61,14 @@ pub struct Init {
 
 /// `rehearsal check`.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    override_usage = "rehearsal check [OPTIONS] <FILE>
+       rehearsal check --schema",
+    after_long_help = "Examples:
   rehearsal check configs/uav-control.toml
   rehearsal check configs/pl5g/b1.toml --scale 0.01 --resolved
-  rehearsal check --schema > experiment.schema.json")]
+  rehearsal check --schema > experiment.schema.json"
+)]
 pub struct Check {
     /// The experiment and what to change in it
     #[command(flatten)]
@@ -81,6 +90,9 @@ pub struct OptionalExperiment {
     /// What to change in it
     #[command(flatten)]
     pub overrides: Overrides,
+    /// Which nodes of it
+    #[command(flatten)]
+    pub part: Part,
 }
 
 /// Changes to an experiment file.
@@ -102,12 +114,50 @@ pub struct Overrides {
     /// Another duration, such as 30s
     #[arg(long, value_name = "TIME", env = "REHEARSAL_DURATION")]
     pub duration: Option<String>,
+    /// Folder that media are relative to [default: the experiment file's]
+    #[arg(long, value_name = "DIR", env = "REHEARSAL_BASE")]
+    pub base: Option<PathBuf>,
+}
+
+/// Which nodes this process runs.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "Experiment")]
+pub struct Part {
     /// Run only this node in this process (repeatable); the others must listen at fixed addresses
     #[arg(long, value_name = "NODE", env = "REHEARSAL_ONLY", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Run all nodes but this one in this process (repeatable)
     #[arg(long, value_name = "NODE", env = "REHEARSAL_WITHOUT", value_delimiter = ',', conflicts_with = "only")]
     pub without: Vec<String>,
+}
+
+impl Cli {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// The exit code, when there is nothing to run: help was asked for, or something cannot be understood.
+    pub fn read() -> Result<Self, ExitCode> {
+        Cli::try_parse().map_err(|why| {
+            if let Err(error) = why.print()
+                && error.kind() != ErrorKind::BrokenPipe
+            {
+                return ExitCode::from(INTERNAL);
+            }
+            if let Some(variable) = variable(&why) {
+                eprintln!("note: the value comes from the variable {variable}");
+            }
+            ExitCode::from(u8::try_from(why.exit_code()).unwrap_or(USAGE))
+        })
+    }
+}
+
+/// The variable that a flag's bad value came from, if it was not typed.
+fn variable(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = argument.split([' ', '=']).next()?;
+    let typed = std::env::args().any(|word| word == flag || word.starts_with(&format!("{flag}=")));
+    let name = format!("REHEARSAL_{}", flag.strip_prefix("--")?.replace('-', "_").to_uppercase());
+    (!typed && std::env::var_os(&name).is_some()).then_some(name)
 }
 
 /// Where results go and how they are shown.
@@ -171,13 +221,17 @@ pub struct Simulate {
   rehearsal emulate x.toml --only receiver        # in one terminal; Ctrl-C ends it
   rehearsal emulate x.toml --without receiver     # in another
 
-The first Ctrl-C stops the traffic, waits for what is under way and writes the bundle; the second ends at once.")]
+The first Ctrl-C stops the traffic, waits for what is under way and writes the bundle; the second ends at once.
+A process of receivers alone is ended by Ctrl-C; it exits with 0, or 20 if INVALID.")]
 pub struct Emulate {
     /// The experiment file
     pub file: PathBuf,
     /// What to change in it
     #[command(flatten)]
     pub overrides: Overrides,
+    /// Which nodes of it
+    #[command(flatten)]
+    pub part: Part,
     /// Where results go
     #[command(flatten)]
     pub output: Output,

@@ -1,13 +1,15 @@
 //! `rehearsal emulate`: every repetition for real, one after the other.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rehearsal_core::Body;
-use rehearsal_core::messages::StopReason;
+use rehearsal_core::messages::{NodeReport, StopReason};
 use rehearsal_core::plan::Stop;
 use rehearsal_core::sink::{Sink, SinkError};
+use rehearsal_core::units::UnitError;
 use rehearsal_emu::{Control, EmuOptions, Network, preflight, run};
 use rehearsal_export::{BundleWriter, Engine, Finished, index};
 use rehearsal_scenario::Experiment;
@@ -15,12 +17,13 @@ use rehearsal_scenario::Experiment;
 use crate::cli::Emulate;
 use crate::clips::Use;
 use crate::destination::Destination;
-use crate::exit::UsageError;
+use crate::exit::{Refused, UsageError};
 use crate::experiment::{assemble, load};
 use crate::facts::{Roster, meta};
 use crate::progress::ProgressSink;
 use crate::report::{self, refuse};
 use crate::signals::Signals;
+use crate::unfinished::Unfinished;
 use crate::validate;
 
 /// Runs the verb.
@@ -28,41 +31,57 @@ use crate::validate;
 /// # Errors
 /// What stops it before or while it runs.
 pub fn emulate(args: &Emulate) -> Result<ExitCode> {
-    let experiment = load(&args.file, &args.overrides)?;
+    let experiment = load(&args.file, &args.overrides, &args.part)?;
+    found(&experiment)?;
     report::notes(&experiment.notes, args.output.quiet);
     let options = options(args)?;
     let repetitions = experiment.repetitions;
     let destination = Destination::new(args.output.out.as_deref(), &experiment.name, "emulate", repetitions);
+    let unfinished = Unfinished::default();
     if repetitions > 1 {
         index::create(destination.base()).map_err(refuse)?;
+        unfinished.inside(destination.base());
     }
     let current: Arc<Mutex<Control>> = Arc::default();
     let drain = current.clone();
-    let signals = Signals::listen(move || {
+    let signals = Signals::draining(unfinished.clone(), move || {
         drain.lock().unwrap_or_else(PoisonError::into_inner).stop(StopReason::Interrupted);
-    })
-    .context("cannot listen for Ctrl-C")?;
+    })?;
+    let run = Run { args, experiment: &experiment, destination: &destination, options, unfinished };
     let mut finished = Vec::new();
     for repetition in 0..repetitions {
         let control = Control::new();
         *current.lock().unwrap_or_else(PoisonError::into_inner) = control.clone();
         report::heading(&args.output, repetition, repetitions);
-        finished.push(one(args, &experiment, &destination, repetition, &options, control)?);
+        finished.push(run.one(repetition, control)?);
         if signals.code().is_some() {
             break;
         }
     }
     let code = report::finish(&args.output, &experiment, &destination, &finished)?;
     // a process of receivers alone has no other end than a signal
-    let served =
-        !experiment.plan(0).nodes.iter().filter(|n| n.local).flat_map(|n| &n.groups).any(|g| g.sender.is_some());
-    Ok(signals.code().filter(|_| !served).map_or(code, ExitCode::from))
+    let sends = experiment.sends_here();
+    Ok(signals.code().filter(|_| sends).map_or(code, ExitCode::from))
+}
+
+/// A receiver must have an address that senders in other processes can know.
+fn found(experiment: &Experiment) -> Result<(), Refused> {
+    let Some(name) = experiment.hidden_receivers().into_iter().next() else { return Ok(()) };
+    Err(Refused(format!(
+        "senders to `{name}` run elsewhere, and it has no fixed address; give `{name}` the key `listen`, such as \
+         `listen = \"127.0.0.1:7001\"`"
+    )))
 }
 
 fn options(args: &Emulate) -> Result<EmuOptions> {
     let usage = |flag: &str, why: &dyn std::fmt::Display| UsageError(format!("{flag}: {why}"));
     let mut options = EmuOptions { validate: Arc::new(validate::check), spin: args.spin, ..EmuOptions::default() };
-    options.quantum = args.quantum.parse().map_err(|why| usage("--quantum", &why))?;
+    options.quantum = args.quantum.parse().map_err(|why| match why {
+        UnitError::Bare { text, .. } => {
+            usage("--quantum", &format!("`{text}` has no unit; write for instance `{text}us`"))
+        }
+        why => usage("--quantum", &why),
+    })?;
     if args.shards == Some(0) {
         return Err(usage("--shards", &"at least one is needed").into());
     }
@@ -74,30 +93,58 @@ fn options(args: &Emulate) -> Result<EmuOptions> {
     Ok(options)
 }
 
-fn one(
-    args: &Emulate,
-    experiment: &Experiment,
-    destination: &Destination,
-    repetition: u32,
-    options: &EmuOptions,
-    control: Control,
-) -> Result<Finished> {
-    let plan = experiment.plan(repetition);
-    let seconds = match plan.info.stop {
-        Stop::AllRequestsDone => None,
-        Stop::After(span) => Some(span.as_secs_f64().ceil() as u64),
-    };
-    let meta = meta(experiment, &plan, Engine::Emulate, args.output.csv);
-    let (assembly, media_notes) = assemble(experiment, plan, Use::Emulation, args.output.quiet)?;
-    preflight(&assembly, options)?;
-    let roster = Roster::of(&assembly);
-    let writer = BundleWriter::create(&destination.bundle(repetition), meta).map_err(refuse)?;
-    let shared = Shared::new(ProgressSink::new(writer, seconds, args.output.quiet));
-    let end = run(assembly, options.clone(), Box::new(shared.clone()), control, Box::new(|_| {}))?;
-    let mut facts = roster.facts(end, Engine::Emulate, args.output.strict);
-    facts.notes.extend(media_notes);
-    let sink = shared.take().context("the bundle was taken away while the run went on")?;
-    Ok(sink.into_inner().finish(facts)?)
+/// What all repetitions share.
+struct Run<'a> {
+    args: &'a Emulate,
+    experiment: &'a Experiment,
+    destination: &'a Destination,
+    options: EmuOptions,
+    unfinished: Unfinished,
+}
+
+impl Run<'_> {
+    fn one(&self, repetition: u32, control: Control) -> Result<Finished> {
+        let Run { args, experiment, destination, options, unfinished } = self;
+        let plan = experiment.plan(repetition);
+        let seconds = match plan.info.stop {
+            Stop::AllRequestsDone => None,
+            Stop::After(span) => Some(span.as_secs_f64().ceil() as u64),
+        };
+        let meta = meta(experiment, &plan, Engine::Emulate, args.output.csv);
+        let (assembly, media_notes) = assemble(experiment, plan, Use::Emulation, args.output.quiet)?;
+        preflight(&assembly, options)?;
+        let roster = Roster::of(&assembly);
+        let (partial, writer) = unfinished.begin(|| {
+            let writer = BundleWriter::create(&destination.bundle(repetition), meta).map_err(refuse)?;
+            Ok::<_, anyhow::Error>((writer.partial().to_owned(), writer))
+        })?;
+        let inner = Recorded { inner: writer, partial: partial.clone(), unfinished: unfinished.clone(), any: false };
+        let shared = Shared::new(ProgressSink::new(inner, seconds, args.output.quiet));
+        let end = run(assembly, options.clone(), Box::new(shared.clone()), control, Box::new(|_| {}))?;
+        let mut facts = roster.facts(end, Engine::Emulate, args.output.strict);
+        facts.notes.extend(media_notes);
+        let sink = shared.take().context("the bundle was taken away while the run went on")?;
+        Ok(unfinished.finish(&partial, || sink.into_inner().inner.finish(facts))?)
+    }
+}
+
+/// A sink that tells when the first report of a node is safe: from then on its folder is worth keeping.
+struct Recorded<S> {
+    inner: S,
+    partial: PathBuf,
+    unfinished: Unfinished,
+    any: bool,
+}
+
+impl<S: Sink> Sink for Recorded<S> {
+    fn store(&mut self, record: &Body) -> Result<(), SinkError> {
+        self.inner.store(record)?;
+        if !self.any && record.get::<NodeReport>().is_ok() {
+            self.any = true;
+            self.unfinished.keep(&self.partial);
+        }
+        Ok(())
+    }
 }
 
 /// A sink that is given to the engine and got back at the end.

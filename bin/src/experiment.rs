@@ -8,7 +8,7 @@ use rehearsal_core::assembly::Assembly;
 use rehearsal_core::plan::Plan;
 use rehearsal_scenario::{Experiment, LoadOptions, load as load_file};
 
-use crate::cli::Overrides;
+use crate::cli::{Overrides, Part};
 use crate::clips::{Clips, Use};
 use crate::registry::registry;
 
@@ -16,14 +16,19 @@ use crate::registry::registry;
 ///
 /// # Errors
 /// Everything that is wrong with the file or with a change, each with its place.
-pub fn load(file: &Path, overrides: &Overrides) -> Result<Experiment> {
+pub fn load(file: &Path, overrides: &Overrides, part: &Part) -> Result<Experiment> {
     let mut sets = overrides.set.clone();
     let mut set = |path: &str, value: Option<String>| sets.extend(value.map(|v| format!("experiment.{path}={v}")));
     set("seed", overrides.seed.map(|s| s.to_string()));
     set("repetitions", overrides.repetitions.map(|r| r.to_string()));
     set("duration", overrides.duration.clone());
-    let options =
-        LoadOptions { sets, scale: overrides.scale, only: overrides.only.clone(), without: overrides.without.clone() };
+    let options = LoadOptions {
+        base: overrides.base.clone(),
+        sets,
+        scale: overrides.scale,
+        only: part.only.clone(),
+        without: part.without.clone(),
+    };
     Ok(load_file(file, &registry(), &options)?)
 }
 

@@ -21,4 +21,5 @@ pub mod report;
 pub mod signals;
 pub mod simulate;
 pub mod thresholds;
+pub mod unfinished;
 pub mod validate;

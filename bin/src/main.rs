@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use rehearsal::cli::{Cli, Verb};
 use rehearsal::{check, emulate, exit, report, simulate};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::read() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let done = match &cli.verb {
         Verb::Init(args) => check::init(args),
         Verb::Check(args) => check::check(args),

@@ -3,9 +3,9 @@
 use rehearsal_export::{Op, Threshold};
 use rehearsal_scenario::{Comparison, Experiment};
 
-/// The experiment's thresholds.
+/// The experiment's thresholds that this process can judge.
 pub fn of(experiment: &Experiment) -> Vec<Threshold> {
-    let all = experiment.thresholds.iter().map(|t| Threshold {
+    let all = experiment.judged().map(|t| Threshold {
         text: format!("{}.{} {}", t.metric, t.stat, t.text),
         scope: None,
         metric: t.metric.clone(),

@@ -2,8 +2,9 @@
 
     python check_bundle.py BUNDLE [BUNDLE ...]
 
-Needs pyarrow and hdrhistogram. A folder with an index.json is checked with all its repetitions. Prints one line per
-bundle; exits with 1 at the first that is wrong and says what is wrong.
+Needs pyarrow and hdrhistogram. Reads piece by piece, so that the length of a run does not matter. A folder with an
+index.json is checked with all its repetitions. Prints one line per bundle; exits with 1 at the first that is wrong and
+says what is wrong.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
@@ -81,61 +83,111 @@ def read_json(path):
         return json.load(file)
 
 
+def sha256_of(path):
+    """The SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def check_files(bundle, manifest):
     """Every file is there, as the manifest says, and no other."""
     there = {path.name for path in bundle.iterdir()} - {"manifest.json"}
     need(there == set(manifest["files"]), f"files {sorted(there)}, the manifest lists {sorted(manifest['files'])}")
     for name, digest in manifest["files"].items():
-        found = hashlib.sha256((bundle / name).read_bytes()).hexdigest()
+        found = sha256_of(bundle / name)
         need(found == digest, f"{name} has SHA-256 {found}, the manifest says {digest}")
     need(manifest["experiment_sha256"] == manifest["files"]["experiment.toml"], "the experiment's SHA-256 differs")
     if manifest["engine"] == "simulate":
         need(manifest["machine"] is None and manifest["created_unix_ns"] is None, "a simulated bundle names its machine")
 
 
-def check_schema(table, columns, name):
+def check_schema(schema, columns, name):
     """The columns, their order and their types."""
-    found = {field.name: field.type for field in table.schema}
+    found = {field.name: field.type for field in schema}
     need(list(found) == list(columns), f"{name} has columns {list(found)}")
     for column, kind in columns.items():
         need(found[column] == kind, f"{name}.{column} is {found[column]}, not {kind}")
-        if column in REQUIRED:
-            need(table[column].null_count == 0, f"{name}.{column} holds null")
+
+
+def parts(path, columns, name):
+    """The row groups of a table, one at a time: a long run's table does not fit into memory as a whole."""
+    with pq.ParquetFile(path) as file:
+        check_schema(file.schema_arrow, columns, name)
+        for number in range(file.num_row_groups):
+            table = file.read_row_group(number)
+            for column in REQUIRED & set(columns):
+                need(table[column].null_count == 0, f"{name}.{column} holds null")
+            yield table
+
+
+def check_keys(table, seen):
+    """No second of a group or host is there twice; `seen` holds a byte for each second of each."""
+    for second, *key in zip(*(table[column].to_pylist() for column in ("second", "node", "actor"))):
+        seconds = seen[tuple(key)]
+        if second >= len(seconds):
+            seconds.extend(bytes(second + 1 - len(seconds)))
+        need(not seconds[second], f"series has two rows of second {second} of {'/'.join(key)}")
+        seconds[second] = 1
+
+
+def check_nulls(table):
+    """A host has its own columns only, a group has all counters or none; gives the groups' rows."""
+    is_host = pc.equal(table["actor"], "host")
+    hosts, groups = table.filter(is_host), table.filter(pc.invert(is_host))
+    for column in SERIES:
+        if column not in KEYS:
+            rows = groups if column in HOST else hosts
+            known = len(rows) - rows[column].null_count
+            need(known == 0, f"series: {known} rows of a {'group' if column in HOST else 'host'} have {column}")
+    known = pc.is_valid(groups["generated"])
+    for column in COUNTERS:
+        same = pc.all(pc.equal(pc.is_valid(groups[column]), known), min_count=0).as_py()
+        need(same, f"series: only some counters are null, {column} is not like generated")
+        least = pc.min(groups[column]).as_py()
+        need(least is None or least >= 0, f"series: {column} is negative, {least}")
+    return groups
 
 
 def check_series(bundle, summary):
     """Keys are unique, what is unknown is null, and the rows of each group sum to its totals."""
-    table = pq.read_table(bundle / "series.parquet")
-    check_schema(table, SERIES, "series")
-    rows = table.to_pylist()
-    keys = {(row["second"], row["node"], row["actor"]) for row in rows}
-    need(len(keys) == len(rows), "series has two rows with the same second, node and actor")
+    rows, seen = 0, defaultdict(bytearray)
     sums = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
-    for row in rows:
-        at = f"series, second {row['second']} of {row['node']}/{row['actor']}"
-        if row["actor"] == "host":
-            beyond = [c for c in SERIES if c not in KEYS and c not in HOST and row[c] is not None]
-            need(not beyond, f"{at}: a host has {beyond}")
-            continue
-        need(all(row[column] is None for column in HOST), f"{at}: a group has host columns")
-        counted = [row[column] is not None for column in COUNTERS]
-        need(all(counted) or not any(counted), f"{at}: only some counters are null")
-        need(all(row[c] >= 0 for c in COUNTERS if row[c] is not None), f"{at}: a counter is negative")
-        for column in COUNTERS:
-            sums[row["node"], row["actor"]][column] += row[column] or 0
+    for table in parts(bundle / "series.parquet", SERIES, "series"):
+        rows += len(table)
+        check_keys(table, seen)
+        grouped = check_nulls(table).group_by(["node", "actor"])
+        for row in grouped.aggregate([(column, "sum") for column in COUNTERS]).to_pylist():
+            for column in COUNTERS:
+                sums[row["node"], row["actor"]][column] += row[f"{column}_sum"] or 0
     for group in summary["groups"]:
         have = sums[group["node"], group["actor"]]
         for column, counters in COUNTERS.items():
             want = sum(group["totals"][counter] for counter in counters)
             at = f"{group['node']}/{group['actor']}"
             need(have[column] == want, f"{at}: `{column}` sums to {have[column]}, the summary says {want}")
-    return len(rows)
+    return rows
+
+
+def check_window(summary):
+    """What rates are divided by is the measured seconds, or the duration of traffic if nothing is left out."""
+    window = summary["window"]
+    whole = window["to_second"] - window["from_second"] if window["trimmed"] else summary["duration_seconds"]
+    need(window["seconds"] == whole, f"the window is {window}, its seconds are not {whole}")
+    for part in summary["groups"]:
+        datagrams = part["totals"]["datagrams_sent"] + part["totals"]["datagrams_received"] > 0
+        seconds, counts = (summary["duration_seconds"], "totals") if datagrams else (window["seconds"], "window")
+        rate = part[counts]["generated"] / seconds if seconds else 0
+        at = f"{part['node']}/{part['actor']}"
+        found = part["per_second"]["generated"]
+        need(math.isclose(rate, found, rel_tol=1e-9), f"{at}: {rate} generated per second, the summary says {found}")
 
 
 def check_identities(summary):
     """Every exchange and every attempt is accounted for, per group and over groups."""
-    parts = summary["groups"] + summary["templates"] + [summary["total"]]
-    for part in parts:
+    for part in summary["groups"] + summary["templates"] + [summary["total"]]:
         at = f"{part.get('node', part.get('template', 'total'))}"
         t = part["totals"]
         settled = t["success"] + t["invalid"] + t["failed"] + t["lost"] + t["aborted"]
@@ -149,13 +201,23 @@ def check_identities(summary):
             need(found == summary["total"]["totals"][name], f"`{name}` of all rows is {found}, not the total")
 
 
-def read_log(path):
-    """Every interval of the log, as (second, tag, histogram)."""
+def merge_log(path, window):
+    """The measured intervals of each tag, merged one by one; with the log's start and its number of intervals."""
     reader = HistogramLogReader(str(path), HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS))
-    intervals = []
-    while (histogram := reader.get_next_interval_histogram()) is not None:
-        intervals.append((histogram.get_start_time_stamp(), histogram.get_tag(), histogram))
-    return reader.get_start_time_sec(), intervals
+    intervals, merged = 0, {}
+    try:
+        while (histogram := reader.get_next_interval_histogram()) is not None:
+            intervals += 1
+            tag = histogram.get_tag()
+            need(tag is not None and tag.count("/") == 2, f"latency.hlog has the tag {tag}")
+            second = round(histogram.get_start_time_stamp() / 1000 - reader.get_start_time_sec())
+            if window["from_second"] <= second < window["to_second"]:
+                if tag not in merged:
+                    merged[tag] = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+                merged[tag].add(histogram)
+    finally:
+        reader.close()
+    return reader.get_start_time_sec(), intervals, merged
 
 
 def quantile(histogram, share):
@@ -170,16 +232,8 @@ def quantile(histogram, share):
 
 def check_log(bundle, manifest, summary):
     """The measured intervals of each tag merge to what the summary says."""
-    start_seconds, intervals = read_log(bundle / "latency.hlog")
+    start_seconds, intervals, merged = merge_log(bundle / "latency.hlog", summary["window"])
     need((start_seconds == 0) == (manifest["engine"] == "simulate"), f"latency.hlog starts at {start_seconds}")
-    window = summary["window"]
-    merged = {}
-    for stamp_ms, tag, histogram in intervals:
-        second = round(stamp_ms / 1000 - start_seconds)
-        need(tag is not None and tag.count("/") == 2, f"latency.hlog has the tag {tag}")
-        if window["from_second"] <= second < window["to_second"]:
-            into = merged.setdefault(tag, HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS))
-            into.add(histogram)
     expected = {}
     for group in summary["groups"]:
         for metric, numbers in group["metrics"].items():
@@ -191,17 +245,18 @@ def check_log(bundle, manifest, summary):
         for name, share in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999), ("max_ns", 1.0)):
             found = quantile(log, share)
             need(found == numbers[name], f"{tag}: {name} of the log is {found}, the summary says {numbers[name]}")
-    return len(intervals)
+    return intervals
 
 
 def check_events(bundle):
     """The events' columns, and that each tells its second."""
-    table = pq.read_table(bundle / "events.parquet")
-    check_schema(table, EVENTS, "events")
-    for row in table.to_pylist():
-        need(row["kind"] and row["text"], f"an event without kind or text: {row}")
-        need(abs(row["at_ns"] / 1e9 - row["second"]) <= 1, f"an event at another second than it says: {row}")
-    return table.num_rows
+    rows = 0
+    for table in parts(bundle / "events.parquet", EVENTS, "events"):
+        rows += len(table)
+        for row in table.to_pylist():
+            need(row["kind"] and row["text"], f"an event without kind or text: {row}")
+            need(abs(row["at_ns"] / 1e9 - row["second"]) <= 1, f"an event at another second than it says: {row}")
+    return rows
 
 
 def check_verdict(bundle):
@@ -225,6 +280,7 @@ def check(bundle):
     check_files(bundle, manifest)
     summary = read_json(bundle / "summary.json")
     rows = check_series(bundle, summary)
+    check_window(summary)
     check_identities(summary)
     intervals = check_log(bundle, manifest, summary)
     events = check_events(bundle)

@@ -10,6 +10,7 @@ import subprocess
 from hashlib import sha256
 
 import pandas
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from check_bundle import COUNTERS, SERIES, Wrong, bundles, check, main, read_json
@@ -131,6 +132,35 @@ def better(document):
     document["status"], document["reasons"] = "VALID", [{"severity": "degraded"}]
 
 
+def change_series(change):
+    """A change of the series' table, written in row groups of seven rows, as a change of bytes."""
+
+    def changed(content):
+        into = pa.BufferOutputStream()
+        pq.write_table(change(pq.read_table(pa.BufferReader(content))), into, row_group_size=7)
+        return into.getvalue().to_pybytes()
+
+    return changed
+
+
+def first_row_again(table):
+    return pa.concat_tables([table, table.slice(0, 1)])
+
+
+def other_column(column, value):
+    """The table with one value in all rows of a column."""
+
+    def changed(table):
+        values = pa.array([value] * len(table), SERIES[column])
+        return table.set_column(table.schema.get_field_index(column), pa.field(column, SERIES[column]), values)
+
+    return changed
+
+
+def shorter(document):
+    document["window"]["seconds"] -= 1
+
+
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
@@ -138,6 +168,11 @@ def better(document):
         ("summary.json", change_summary(one_more), "sums to"),
         ("summary.json", change_summary(slower), "p99_ns of the log"),
         ("verdict.json", change_summary(better), "its worst reason"),
+        ("summary.json", change_summary(shorter), "its seconds are not"),
+        ("series.parquet", change_series(first_row_again), "two rows of second 0"),
+        ("series.parquet", change_series(other_column("sent", None)), "only some counters are null"),
+        ("series.parquet", change_series(other_column("served", 1)), "rows of a host have served"),
+        ("series.parquet", change_series(other_column("cpu_ghz", 2.0)), "rows of a group have cpu_ghz"),
     ],
 )
 def test_a_spoiled_bundle_is_found(pair, tmp_path, name, change, says):
@@ -147,6 +182,13 @@ def test_a_spoiled_bundle_is_found(pair, tmp_path, name, change, says):
     with pytest.raises(Wrong, match=says):
         check(bundle)
     assert main([str(bundle)]) == 1
+
+
+def test_row_groups_do_not_matter(pair, tmp_path):
+    bundle = tmp_path / "pieces"
+    shutil.copytree(pair[0], bundle)
+    spoil(bundle, "series.parquet", change_series(lambda table: table))
+    assert check(bundle).split(": ")[1] == check(pair[0]).split(": ")[1]
 
 
 def test_a_changed_file_is_found_by_its_digest(pair, tmp_path):

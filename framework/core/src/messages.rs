@@ -145,13 +145,13 @@ pub struct HistogramPart {
 pub enum Metric {
     /// Done − intended, of successful exchanges.
     Response,
-    /// Done − sent, of every answered attempt.
+    /// Done − sent, of the attempts that succeeded.
     Service,
     /// Sent − ready: late by the generator's own fault.
     Lag,
     /// Ready − at: waiting because `in_flight` was full.
     Blocked,
-    /// Arrival to answer, at the receiver.
+    /// Arrival to answer, of the requests that the receiver served.
     Handling,
     /// Arrival − sent of a datagram, by the two hosts' clocks.
     OneWay,

@@ -42,6 +42,7 @@ mod control;
 mod error;
 mod host;
 mod http;
+mod losses;
 mod notes;
 mod options;
 mod pacer;

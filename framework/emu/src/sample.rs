@@ -19,6 +19,9 @@ pub(crate) struct Sampler {
     host: HostTicks,
 }
 
+/// Shortest time over which a use of cores is told: half a second.
+const WALL_NS_MIN: u64 = 500_000_000;
+
 /// CPU time since the last look.
 pub(crate) struct Usage {
     wall_ns: u64,
@@ -76,12 +79,19 @@ impl Usage {
         Usage { wall_ns: nanos(ClockId::Monotonic), cpu_ns: nanos(ClockId::ProcessCPUTime) }
     }
 
-    /// Cores that the process used on average since the last look.
+    /// Cores that the process used on average since the last look. A look that comes soon after another, as when the
+    /// process was held up and catches up, is none: a few microseconds tell nothing of a second.
     pub(crate) fn since_last(&mut self) -> Option<f64> {
-        let now = Usage::now();
+        self.until(Usage::now())
+    }
+
+    fn until(&mut self, now: Usage) -> Option<f64> {
         let (wall, cpu) = (now.wall_ns.saturating_sub(self.wall_ns), now.cpu_ns.saturating_sub(self.cpu_ns));
+        if wall < WALL_NS_MIN {
+            return None;
+        }
         *self = now;
-        (wall > 0).then(|| cpu as f64 / wall as f64)
+        Some(cpu as f64 / wall as f64)
     }
 }
 
@@ -147,11 +157,22 @@ mod tests {
 
     #[test]
     fn a_busy_process_uses_a_core() {
-        let mut usage = Usage::now();
-        let end = nanos(ClockId::ProcessCPUTime) + 20_000_000;
+        let before = Usage::now();
+        let end = before.cpu_ns + 20_000_000;
         while nanos(ClockId::ProcessCPUTime) < end {
             std::hint::spin_loop();
         }
-        assert!(usage.since_last().expect("time went by") > 0.0);
+        assert!(Usage::now().cpu_ns >= end);
+    }
+
+    #[test]
+    fn a_look_soon_after_another_is_none_and_loses_nothing() {
+        let mut usage = Usage { wall_ns: 0, cpu_ns: 0 };
+        let mut look =
+            |wall_ms: u64, cpu_ms: u64| usage.until(Usage { wall_ns: wall_ms * 1_000_000, cpu_ns: cpu_ms * 1_000_000 });
+        assert_eq!(look(1_000, 250), Some(0.25));
+        assert_eq!(look(5_000, 450), Some(0.05), "held up for three seconds: the time that really passed");
+        assert_eq!([look(5_000, 450), look(5_001, 451), look(5_499, 700)], [None; 3]);
+        assert_eq!(look(6_000, 950), Some(0.5), "from the last look that counted");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rehearsal_bus::Port;
 use rehearsal_core::kind::StreamSpec;
-use rehearsal_core::messages::StopReason;
+use rehearsal_core::messages::{LifeEvent, StopReason};
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ledger::Ledger;
@@ -22,6 +22,7 @@ use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
 
 use crate::http::client::Client;
+use crate::losses::Losses;
 use crate::notes::Notes;
 use crate::sample::Sampler;
 use crate::store::Store;
@@ -92,6 +93,7 @@ pub(crate) struct State {
     dead: BTreeSet<u32>,
     faults: Vec<Fault>,
     late_replies: u64,
+    losses: Losses,
     events: u64,
     store_failed: bool,
 }
@@ -197,6 +199,7 @@ impl Shard {
             dead: BTreeSet::new(),
             faults: Vec::new(),
             late_replies: 0,
+            losses: Losses::default(),
             events: 0,
             store_failed: false,
             world,
@@ -374,14 +377,12 @@ impl State {
     fn fault(&mut self, node: &str, actor: &str, text: String, row: usize) {
         let at = self.now();
         let (node, actor) = (node.to_owned(), actor.to_owned());
-        let event = rehearsal_core::messages::LifeEvent {
-            at,
-            kind: "fault".to_owned(),
-            node: node.clone(),
-            actor: actor.clone(),
-            text: text.clone(),
-        };
-        self.faults.push(Fault { at, node, actor, text });
+        self.faults.push(Fault { at, node: node.clone(), actor: actor.clone(), text: text.clone() });
+        self.tell_event(row, LifeEvent { at, kind: "fault".to_owned(), node, actor, text });
+    }
+
+    /// Publishes a life-cycle event of the node at row `row`.
+    fn tell_event(&mut self, row: usize, event: LifeEvent) {
         let subject = self.world.subjects.event(row);
         self.publish(None, subject, Body::new(event));
     }

@@ -84,7 +84,10 @@ struct Supervisor {
     faults: Vec<Fault>,
     facts: BTreeMap<String, u64>,
     usage: Usage,
-    cores_max: f64,
+    /// Over any stretch between two looks; `None` if the run was too short for one.
+    cores_max: Option<f64>,
+    /// Looks that came more than a second late: by so much in all.
+    held_up: Duration,
 }
 
 impl Supervisor {
@@ -126,7 +129,8 @@ impl Supervisor {
             faults: Vec::new(),
             facts: BTreeMap::new(),
             usage: Usage::now(),
-            cores_max: 0.0,
+            cores_max: None,
+            held_up: Duration::ZERO,
         })
     }
 
@@ -138,8 +142,14 @@ impl Supervisor {
                 Some(note) = self.notes.recv() => self.hear(note),
                 () = self.control.told() => self.reason = self.control.reason(),
                 () = tokio::time::sleep_until(next) => {
-                    next += WATCH;
-                    self.watch().await;
+                    // looks that were missed are not made up for
+                    let now = tokio::time::Instant::now();
+                    let late = now.duration_since(next);
+                    next = (next + WATCH).max(now + WATCH / 2);
+                    if late > WATCH {
+                        self.held_up += late;
+                    }
+                    self.watch(late > WATCH).await;
                 }
             }
         }
@@ -171,16 +181,16 @@ impl Supervisor {
         self.hosts.iter().for_each(|host| host.do_send(step()));
     }
 
-    /// The watchdog, and the progress.
-    async fn watch(&mut self) {
-        self.cores_max = self.cores_max.max(self.usage.since_last().unwrap_or(0.0));
+    /// The watchdog, and the progress. Whoever was held up itself, as by SIGSTOP, does not blame the shards for it.
+    async fn watch(&mut self, held_up: bool) {
+        self.look_at_usage();
         let now = self.world.clock.now();
         let patience = self.world.options.stuck_after;
         for shard in 0..self.hosts.len() {
             let last = Time::from_nanos(self.world.shared.beats[shard].load(Ordering::Relaxed));
             if !self.hosts[shard].connected() {
                 self.hear(Note::Broken(shard));
-            } else if now.since(last) > patience && self.stuck.insert(shard) {
+            } else if !held_up && now.since(last) > patience && self.stuck.insert(shard) {
                 self.fault(format!("shard {shard} did not answer for {} s: an actor blocks", patience.as_secs_f64()));
             }
         }
@@ -194,6 +204,11 @@ impl Supervisor {
             generated: sum(|s| s.generated),
             settled: sum(|s| s.settled),
         });
+    }
+
+    fn look_at_usage(&mut self) {
+        let cores = self.usage.since_last();
+        self.cores_max = self.cores_max.into_iter().chain(cores).reduce(f64::max);
     }
 
     /// Asks every shard how it stands; `None` where none answers within `patience`.

@@ -26,7 +26,7 @@ pub(crate) use group::GroupBook;
 pub(crate) use host::HostBook;
 pub use host::NodeResources;
 use order::{Order, Step};
-pub(crate) use window::Trim;
+pub(crate) use window::{Trim, whole_seconds};
 
 /// Seconds are below the end of [`Time`].
 const SECONDS_MAX: u32 = (Time::MAX.as_nanos() / NANOS_PER_SECOND) as u32;

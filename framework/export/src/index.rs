@@ -1,13 +1,16 @@
 //! `index.json`: a run with repetitions is a folder of whole bundles `rep-01 …` beside a list of them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use rehearsal_core::parts::tally::Tally;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExportError;
-use crate::summary::SCHEMA_VERSION;
+use crate::percentiles::Percentiles;
+use crate::summary::{Rates, SCHEMA_VERSION};
 use crate::verdict::{EXIT_INVALID, EXIT_PASS, EXIT_THRESHOLDS, Status};
 use crate::writer::Finished;
 
@@ -33,7 +36,7 @@ pub struct Index {
 pub struct Repetition {
     /// Its folder, beside the index.
     pub folder: String,
-    /// From 0.
+    /// From 1, as in the name of its folder.
     pub repetition: u32,
     /// Its verdict.
     pub status: Status,
@@ -45,6 +48,14 @@ pub struct Repetition {
     pub fingerprint: Option<String>,
     /// Equal for equal schedules.
     pub schedule_digest: Option<String>,
+    /// How long traffic went on, seconds.
+    pub duration_seconds: f64,
+    /// Counters of the whole run, all groups together.
+    pub totals: Tally,
+    /// Rates of all groups together, per second.
+    pub per_second: Rates,
+    /// Times of the measured seconds of all groups together, by metric.
+    pub metrics: BTreeMap<String, Percentiles>,
 }
 
 /// The folder of a repetition (from 0) below the run's folder: `rep-01`, `rep-02`, …
@@ -118,5 +129,9 @@ fn row(finished: &Finished) -> Repetition {
         exit_code: finished.exit_code,
         fingerprint: finished.summary.fingerprint.clone(),
         schedule_digest: finished.summary.schedule_digest.clone(),
+        duration_seconds: finished.summary.duration_seconds,
+        totals: finished.summary.total.totals,
+        per_second: finished.summary.total.per_second,
+        metrics: finished.summary.total.metrics.clone(),
     }
 }

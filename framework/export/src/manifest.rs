@@ -27,7 +27,7 @@ pub struct Manifest {
     pub experiment_sha256: String,
     /// The experiment's seed.
     pub seed: u64,
-    /// The repetition, from 0.
+    /// The repetition, from 1, as in the name of its folder.
     pub repetition: u32,
     /// Which engine ran.
     pub engine: Engine,
@@ -39,9 +39,10 @@ pub struct Manifest {
     pub hosts: Vec<HostFacts>,
     /// How far the hosts' clocks are known.
     pub clock: Clock,
-    /// From the run's creation to the start of traffic, ns.
+    /// When traffic began, ns since the run's creation; second 0 of the series, and time 0 of the events, begin here.
+    /// In an emulation the Unix time is `created_unix_ns + started_ns`, to the time it takes to build the run.
     pub started_ns: u64,
-    /// From the run's creation to the end of traffic, ns.
+    /// When traffic ended and the drain began, ns since the run's creation, like `started_ns`.
     pub stopped_ns: u64,
     /// Left out of the summary at the beginning, ns.
     pub warmup_ns: u64,
@@ -49,7 +50,8 @@ pub struct Manifest {
     pub cooldown_ns: u64,
     /// How long traffic was to run, ns; `None` for a count-driven run.
     pub planned_ns: Option<u64>,
-    /// When the run was created, ns since the epoch; `None` in a simulated bundle.
+    /// When the run was created, ns since the Unix epoch: the origin of `started_ns` and `stopped_ns`. `None` in a
+    /// simulated bundle, whose origin is virtual time 0.
     pub created_unix_ns: Option<u64>,
     /// The machine the program ran on; `None` in a simulated bundle.
     pub machine: Option<String>,
@@ -66,7 +68,7 @@ impl Manifest {
             experiment: meta.experiment.clone(),
             experiment_sha256: hex(&Sha256::digest(meta.resolved.as_bytes())),
             seed: meta.seed,
-            repetition: meta.repetition,
+            repetition: meta.repetition_number(),
             engine: meta.engine,
             tool_version: meta.tool_version.clone(),
             placement: facts.placement.clone(),

@@ -5,6 +5,7 @@ use rehearsal_core::parts::tally::Tally;
 use rehearsal_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::books::Trim;
 use crate::threshold::Threshold;
 use crate::verdict::Limits;
 
@@ -29,7 +30,7 @@ pub struct BundleMeta {
     pub resolved: String,
     /// The experiment's seed.
     pub seed: u64,
-    /// The repetition, from 0.
+    /// The repetition, from 0; files number it from 1.
     pub repetition: u32,
     /// Version of the program.
     pub tool_version: String,
@@ -51,6 +52,18 @@ pub struct BundleMeta {
     pub thresholds: Vec<Threshold>,
     /// What the verdict is measured by.
     pub limits: Limits,
+}
+
+impl BundleMeta {
+    /// What the summary leaves out.
+    pub(crate) fn trim(&self) -> Trim {
+        Trim::new(self.warmup, self.cooldown, self.planned)
+    }
+
+    /// The repetition as files number it, from 1.
+    pub(crate) const fn repetition_number(&self) -> u32 {
+        self.repetition.saturating_add(1)
+    }
 }
 
 impl Default for BundleMeta {
@@ -172,8 +185,21 @@ pub struct Target {
 impl Target {
     /// Exchanges per second of all streams; `None` for a closed loop.
     pub fn per_second(&self) -> Option<f64> {
-        self.gap_ns.map(|gap| self.streams as f64 * 1e9 / gap.max(1) as f64)
+        self.gap_ns.map(|gap| self.streams as f64 * rate_of(gap.max(1)))
     }
+}
+
+/// The roundest rate per second whose gap, rounded down to the nanosecond, is `gap_ns`: 33 333 333 ns are 30 per second.
+fn rate_of(gap_ns: u64) -> f64 {
+    let raw = 1e9 / gap_ns as f64;
+    let rounded = |digits: i32| {
+        let scale = 10_f64.powi(digits);
+        (raw * scale).round() / scale
+    };
+    // above the error of the division, far below a nanosecond
+    let slip = 1e-15 * gap_ns as f64 + 1e-9;
+    let suits = |rate: &f64| *rate > 0.0 && (-slip..1.0).contains(&(1e9 / rate - gap_ns as f64));
+    (0..=9).map(rounded).find(suits).unwrap_or(raw)
 }
 
 /// Something that broke.
@@ -220,5 +246,20 @@ pub(crate) const fn role_name(role: Role) -> &'static str {
         Role::Sender => "sender",
         Role::Receiver => "receiver",
         Role::Service => "service",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_as_it_was_asked_for() {
+        for rate in [0.1, 0.25, 1.0, 3.0, 7.5, 25.0, 29.97, 30.0, 60.0, 120.0, 700.0, 12_345.0, 1e6] {
+            assert_eq!(rate_of((1e9_f64 / rate) as u64), rate);
+        }
+        assert!((rate_of(60_000_000_000) * 60.0 - 1.0).abs() < 1e-9, "one a minute");
+        let target = Target { streams: 4, gap_ns: Some(33_333_333), ..Target::default() };
+        assert_eq!(target.per_second(), Some(120.0));
     }
 }

@@ -1,7 +1,9 @@
 //! `summary.json`: what a run came to, per group, per template over all its nodes, and in total.
 //!
-//! Totals are of the whole run; `window`, rates and percentiles are of the measured seconds, without warm-up and
-//! cool-down. Percentiles over several groups come from merged histograms, never from averages.
+//! Totals are of the whole run; `window`, rates and percentiles are of the measured seconds. Those are everything, drain
+//! included, if neither warm-up nor cool-down leave anything out; otherwise the whole seconds between them, without the
+//! drain. Datagrams are settled only at the end of a run, so the rates of who sends or receives any are of the whole run.
+//! Percentiles over several groups come from merged histograms, never from averages.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +34,7 @@ pub struct Summary {
     pub experiment: String,
     /// The experiment's seed.
     pub seed: u64,
-    /// The repetition, from 0.
+    /// The repetition, from 1, as in the name of its folder.
     pub repetition: u32,
     /// From the start of traffic to its end, seconds.
     pub duration_seconds: f64,
@@ -65,11 +67,13 @@ pub struct Summary {
 /// The measured seconds of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
+    /// Whether warm-up or cool-down leave something out.
+    pub trimmed: bool,
     /// The first second that is in.
     pub from_second: u32,
-    /// The second after the last that is in.
+    /// The second after the last that is in; if nothing is left out, that is after the drain.
     pub to_second: u32,
-    /// What rates are divided by, seconds.
+    /// What rates are divided by, seconds: the seconds that are in, or the duration of traffic if nothing is left out.
     pub seconds: f64,
 }
 
@@ -124,17 +128,20 @@ pub struct Measures {
     pub open: u64,
     /// Attempts that were never over.
     pub open_attempts: u64,
-    /// Counters of the measured seconds.
+    /// Counters of the measured seconds: what came due in them, and what ended in them. What is stopped by us belongs
+    /// to the drain.
     pub window: Tally,
-    /// Rates over the measured seconds.
+    /// Rates over `judged_seconds`.
     pub per_second: Rates,
+    /// What rates are divided by, seconds: the measured seconds, or all of traffic where datagrams are among the counts.
+    pub judged_seconds: f64,
     /// Times of the measured seconds, by metric.
     pub metrics: BTreeMap<String, Percentiles>,
     /// Own counters of the whole run, by name.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// Rates over the measured seconds, per second.
+/// Rates, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Exchanges that came due.
@@ -204,8 +211,12 @@ impl Measures {
     /// The counters that thresholds and reports use: those of the measured seconds. Datagrams are settled only at the
     /// end of a run, so counters that hold any are those of the whole run.
     pub fn judged(&self) -> &Tally {
-        let datagrams = self.totals.datagrams_sent > 0 || self.totals.datagrams_received > 0;
-        if datagrams { &self.totals } else { &self.window }
+        if self.has_datagrams() { &self.totals } else { &self.window }
+    }
+
+    /// Whether datagrams are among the counts.
+    pub fn has_datagrams(&self) -> bool {
+        self.totals.datagrams_sent > 0 || self.totals.datagrams_received > 0
     }
 }
 

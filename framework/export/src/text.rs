@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::summary::{Summary, TemplateSummary};
+use rehearsal_core::parts::tally::Tally;
+
+use crate::summary::{Measured, Summary, TemplateSummary};
 use crate::text::grid::Grid;
 use crate::text::quantity::{nanos, rate, seconds};
 use crate::threshold::{Judgement, ThresholdResult};
@@ -39,9 +41,7 @@ impl fmt::Display for Report<'_> {
         if !receivers.is_empty() {
             write!(f, "\n{}", receiver_grid(&receivers))?;
         }
-        if s.window.seconds < s.duration_seconds && !s.templates.is_empty() {
-            writeln!(f, "\ncounts are of the measured seconds: what came due in them, and what ended in them")?;
-        }
+        footer(f, s)?;
         if !self.thresholds.is_empty() {
             write!(f, "\n{}", threshold_grid(self.thresholds))?;
         }
@@ -55,16 +55,39 @@ fn headline(s: &Summary) -> String {
         crate::Engine::Emulate => "emulated",
     };
     let mut text = format!("{} {engine}: {} of traffic", s.experiment, seconds(s.duration_seconds));
-    if s.window.seconds < s.duration_seconds {
+    if s.window.trimmed {
         text += &format!(", {} measured", seconds(s.window.seconds));
     }
-    text + &format!(", seed {}, repetition {}", s.seed, s.repetition + 1)
+    text + &format!(", seed {}, repetition {}", s.seed, s.repetition)
+}
+
+/// What the counts of the tables are of, where that is not simply everything.
+fn footer(f: &mut fmt::Formatter<'_>, s: &Summary) -> fmt::Result {
+    if !s.window.trimmed || s.templates.is_empty() {
+        return Ok(());
+    }
+    let Measured { from_second: from, to_second: to, .. } = s.window;
+    let datagrams = s.templates.iter().filter(|t| t.measures.has_datagrams()).count();
+    if datagrams < s.templates.iter().filter(|t| t.role != "service").count() {
+        write!(
+            f,
+            "\ncounts are of the measured seconds {from} to {to}: what came due in them, and what ended in them"
+        )?;
+        match s.total.totals.aborted {
+            0 => writeln!(f)?,
+            aborted => writeln!(f, "; {aborted} exchanges were stopped at the end of the run")?,
+        }
+    }
+    if datagrams > 0 {
+        writeln!(f, "\ndatagrams are settled at the end: their counts and rates are of the whole run")?;
+    }
+    Ok(())
 }
 
 fn reasons(f: &mut fmt::Formatter<'_>, reasons: &[Reason]) -> fmt::Result {
     let mut shown: BTreeMap<(Code, Severity), usize> = BTreeMap::new();
     for reason in reasons {
-        *shown.entry((reason.code, reason.severity)).or_default() += 1;
+        *shown.entry((reason.code, reason.severity)).or_default() += reason.count();
     }
     let mut printed: BTreeMap<(Code, Severity), usize> = BTreeMap::new();
     for reason in reasons {
@@ -76,7 +99,7 @@ fn reasons(f: &mut fmt::Formatter<'_>, reasons: &[Reason]) -> fmt::Result {
             Severity::Degraded => "degraded",
             Severity::Invalid => "invalid",
         };
-        if reason.code == Code::Remark {
+        if reason.code == Code::Remark && reason.count() == 1 {
             writeln!(f, "  {word:<8}  {}", reason.text)?;
         } else if *already <= REASONS_SHOWN {
             writeln!(f, "  {word:<8}  {}: {}", reason.code.word(), reason.text)?;
@@ -88,30 +111,34 @@ fn reasons(f: &mut fmt::Formatter<'_>, reasons: &[Reason]) -> fmt::Result {
     Ok(())
 }
 
+/// A counter that has a column only when it counted something, and its head.
+type Rare = (&'static str, fn(&Tally) -> u64);
+
+const RARE_OUTCOMES: [Rare; 3] = [("invalid", |t| t.invalid), ("failed", |t| t.failed), ("aborted", |t| t.aborted)];
+const RARE_ANSWERS: [Rare; 1] = [("unserved", |t| t.unserved)];
+
+/// Those of `rare` that counted something in any row.
+fn occurring(rare: &[Rare], templates: &[&TemplateSummary]) -> Vec<Rare> {
+    let occurs = |(_, of): &&Rare| templates.iter().any(|t| of(t.measures.judged()) > 0);
+    rare.iter().filter(occurs).copied().collect()
+}
+
 fn sender_grid(templates: &[&TemplateSummary]) -> Grid {
-    let mut grid = Grid::new(&[
-        "sender",
-        "generated",
-        "success",
-        "lost",
-        "rate",
-        "target",
-        "response p50",
-        "p99",
-        "service p50",
-        "p99",
-        "lag p99",
-    ]);
+    let rare = occurring(&RARE_OUTCOMES, templates);
+    let mut heads = vec!["sender", "generated", "success", "lost"];
+    heads.extend(rare.iter().map(|(head, _)| *head));
+    heads.extend(["rate", "target", "response p50", "p99", "service p50", "p99", "lag p99"]);
+    let mut grid = Grid::new(&heads);
     for t in templates {
         let counts = t.measures.judged();
         let time = |metric: &str, stat: &str| cell(t, metric, stat);
         let wanted = t.target.and_then(|target| target.per_second);
-        let had = t.target.and_then(|target| target.achieved_per_second()).unwrap_or(t.measures.per_second.generated);
-        grid.row(vec![
-            name(t),
-            counts.generated.to_string(),
-            counts.success.to_string(),
-            counts.lost.to_string(),
+        let left = t.target.filter(|_| !t.measures.has_datagrams()).and_then(|target| target.achieved_per_second());
+        let had = left.unwrap_or(t.measures.per_second.generated);
+        let mut row = vec![name(t)];
+        row.extend([counts.generated, counts.success, counts.lost].map(|count| count.to_string()));
+        row.extend(rare.iter().map(|(_, of)| of(counts).to_string()));
+        row.extend([
             rate(had),
             wanted.map_or_else(|| "closed loop".to_owned(), rate),
             time("response", "p50"),
@@ -120,30 +147,31 @@ fn sender_grid(templates: &[&TemplateSummary]) -> Grid {
             time("service", "p99"),
             time("lag", "p99"),
         ]);
+        grid.row(row);
     }
     grid
 }
 
 fn receiver_grid(templates: &[&TemplateSummary]) -> Grid {
     let datagrams = templates.iter().any(|t| t.measures.totals.datagrams_received > 0);
-    let mut heads =
-        vec!["receiver", "received", "served", "refused", "turned away", "served rate", "handling p50", "p99"];
+    let rare = occurring(&RARE_ANSWERS, templates);
+    let mut heads = vec!["receiver", "received", "served", "refused", "turned away"];
+    heads.extend(rare.iter().map(|(head, _)| *head));
+    heads.extend(["served rate", "handling p50", "p99"]);
     if datagrams {
         heads.extend(["one-way p50", "p99"]);
     }
     let mut grid = Grid::new(&heads);
     for t in templates {
         let counts = t.measures.judged();
-        let mut row = vec![
-            name(t),
-            (counts.received + counts.datagrams_received).to_string(),
-            counts.served.to_string(),
-            counts.refused.to_string(),
-            counts.turned_away.to_string(),
-            rate(t.measures.per_second.served),
-            cell(t, "handling", "p50"),
-            cell(t, "handling", "p99"),
-        ];
+        // nobody answers a datagram
+        let unanswered = counts.datagrams_received > 0 && counts.received == 0;
+        let answer = |text: String| if unanswered { "-".to_owned() } else { text };
+        let mut row = vec![name(t), (counts.received + counts.datagrams_received).to_string()];
+        row.extend([counts.served, counts.refused, counts.turned_away].map(|count| answer(count.to_string())));
+        row.extend(rare.iter().map(|(_, of)| answer(of(counts).to_string())));
+        row.push(answer(rate(t.measures.per_second.served)));
+        row.extend([cell(t, "handling", "p50"), cell(t, "handling", "p99")]);
         if datagrams {
             row.extend([cell(t, "one-way", "p50"), cell(t, "one-way", "p99")]);
         }

@@ -16,8 +16,9 @@ pub struct Threshold {
     /// A metric (`response`, `service`, `lag`, `blocked`, `handling`, `one-way`) or a counter (`lost`, `success`, …).
     pub metric: String,
     /// Of a metric: `mean`, `min`, `p50`, `p90`, `p95`, `p99`, `p999`, `max`, `count`; of a counter: `count`, `ratio`,
-    /// `rate`. The ratio of a sender's outcome is to the exchanges generated, of an attempt's to the attempts, of a
-    /// receiver's to what it received.
+    /// `rate`. The ratio of a sender's outcome is to the exchanges that were settled, those that we stopped left aside
+    /// (over a whole run: generated − aborted); of an attempt's to the attempts, of a receiver's to what it received, of
+    /// the other counters to the exchanges generated.
     pub stat: String,
     /// How the measured value must compare with `value`.
     pub op: Op,
@@ -76,8 +77,10 @@ pub struct ThresholdResult {
     /// The threshold.
     #[serde(flatten)]
     pub threshold: Threshold,
-    /// The value it was held against, in the threshold's unit.
+    /// The value it was held against, in `unit`.
     pub measured: Option<f64>,
+    /// The unit of both: `ns`, `count`, `bytes`, `ratio` (a share between 0 and 1), `1/s` or `bytes/s`.
+    pub unit: String,
     /// Whether it holds.
     pub result: Judgement,
 }
@@ -86,13 +89,14 @@ pub struct ThresholdResult {
 pub fn evaluate(thresholds: &[Threshold], summary: &Summary) -> Vec<ThresholdResult> {
     let judge = |threshold: &Threshold| {
         let measures = summary.scope(threshold.scope.as_deref());
-        let measured = measures.and_then(|m| measure(m, &threshold.metric, &threshold.stat, summary.window.seconds));
+        let measured = measures.and_then(|m| measure(m, &threshold.metric, &threshold.stat));
         let result = match measured {
             Some(value) if threshold.op.holds(value, threshold.value) => Judgement::Pass,
             Some(_) => Judgement::Fail,
             None => Judgement::Unknown,
         };
-        ThresholdResult { threshold: threshold.clone(), measured, result }
+        let unit = unit(&threshold.metric, &threshold.stat).to_owned();
+        ThresholdResult { threshold: threshold.clone(), measured, unit, result }
     };
     thresholds.iter().map(judge).collect()
 }
@@ -105,7 +109,19 @@ pub fn is_known(metric: &str, stat: &str) -> bool {
     times || counts
 }
 
-fn measure(measures: &Measures, metric: &str, stat: &str, seconds: f64) -> Option<f64> {
+fn unit(metric: &str, stat: &str) -> &'static str {
+    let bytes = metric.starts_with("bytes_");
+    match stat {
+        "ratio" => "ratio",
+        "rate" if bytes => "bytes/s",
+        "rate" => "1/s",
+        "count" if bytes => "bytes",
+        "count" => "count",
+        _ => "ns",
+    }
+}
+
+fn measure(measures: &Measures, metric: &str, stat: &str) -> Option<f64> {
     if Metric::ALL.iter().any(|m| m.name() == metric) {
         return measures.metrics.get(metric)?.stat(stat);
     }
@@ -114,7 +130,7 @@ fn measure(measures: &Measures, metric: &str, stat: &str, seconds: f64) -> Optio
     let count = counter(t, name)? as f64;
     match stat {
         "count" => Some(count),
-        "rate" => (seconds > 0.0).then(|| counter(&measures.window, name).unwrap_or(0) as f64 / seconds),
+        "rate" => (measures.judged_seconds > 0.0).then(|| count / measures.judged_seconds),
         "ratio" => {
             let of = match name {
                 "rejected" | "unacknowledged" | "aborted_attempts" => t.attempts,
@@ -124,6 +140,7 @@ fn measure(measures: &Measures, metric: &str, stat: &str, seconds: f64) -> Optio
                 "deadline_missed" => t.success,
                 "datagrams_received" => t.datagrams_sent,
                 "received" => t.attempts,
+                "success" | "invalid" | "failed" | "lost" => t.success + t.invalid + t.failed + t.lost,
                 _ => t.generated,
             };
             (of > 0).then(|| count / of as f64)

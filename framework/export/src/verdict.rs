@@ -75,7 +75,8 @@ pub struct Reason {
     pub limit: Option<f64>,
     /// The unit of both.
     pub unit: Option<String>,
-    /// The doubt, for a reader.
+    /// The doubt, for a reader. More than twenty of one code and severity are folded: the last one has no node and tells
+    /// in `value`, unit `reasons`, how many more there are.
     pub text: String,
 }
 
@@ -122,7 +123,7 @@ codes! {
     Fault = "fault";
     /// Counters contradict each other.
     CountersBroken = "counters_broken";
-    /// Senders sent nothing at all.
+    /// Senders sent nothing at all, or there were none and nothing came in.
     NoTraffic = "no_traffic";
     /// Exchanges were settled, and not one with success.
     NoSuccess = "no_success";
@@ -185,7 +186,7 @@ mod tests {
                 op: Op::Less,
                 value: 0.0,
             };
-            vec![ThresholdResult { threshold, measured: None, result }]
+            vec![ThresholdResult { threshold, measured: None, unit: String::new(), result }]
         };
         let table = [
             (Status::Valid, Judgement::Pass, false, 0),

@@ -9,7 +9,7 @@ use rehearsal_core::sink::{Sink, SinkError};
 use rehearsal_core::time::Span;
 use serde::Serialize;
 
-use crate::books::{Books, Decoded, Files, Trim};
+use crate::books::{Books, Decoded, Files};
 use crate::error::ExportError;
 use crate::folder::Folder;
 use crate::manifest::{self, Manifest};
@@ -104,7 +104,7 @@ impl BundleWriter {
         let folder = Folder::create(name)?;
         folder.write("experiment.toml", meta.resolved.as_bytes())?;
         let files = Files::create(&folder, meta.csv)?;
-        let books = Books::new(Trim::new(meta.warmup, meta.cooldown));
+        let books = Books::new(meta.trim());
         let decoder = Deserializer::new();
         Ok(BundleWriter { meta, folder, files, books, decoder, faults: Vec::new(), rate_changed: false, broken: None })
     }
@@ -141,7 +141,7 @@ impl BundleWriter {
                 facts.faults.push(fault);
             }
         }
-        let end = Trim::new(meta.warmup, meta.cooldown).end(facts.stopped.since(facts.started));
+        let end = meta.trim().end(facts.stopped.since(facts.started));
         books.close(&facts.groups, end, &mut files)?;
         let summary = summary::build(&meta, &facts, &mut books);
         let mut evidence = Evidence::gather(&meta, &facts, &summary, &books);

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use rehearsal_core::messages::StartAt;
 use rehearsal_core::{
-    Actor, Event, MetricId, Outbox, Outcome, Payload, Request, Span, Status, Time, TimerKey, Wiring, Work, WorkKey,
-    WorkResult,
+    Actor, Event, MetricId, Outbox, Outcome, Payload, Request, Time, TimerKey, Wiring, Work, WorkKey, WorkResult,
 };
 
 mod encoder;
@@ -89,9 +88,7 @@ impl<P: Payloads> Source<P> {
     fn due(&mut self, index: u32, now: Time, out: &mut Outbox) {
         let Some(stream) = self.streams.get_mut(index as usize) else { return };
         let (due, skipped) = stream.due(&self.spec, now);
-        if skipped > 0 {
-            out.count(MetricId::SKIPPED, skipped);
-        }
+        self.skipped(skipped, out);
         if let Some(due) = due {
             self.request(index, due, out);
         }
@@ -129,10 +126,11 @@ impl<P: Payloads> Source<P> {
         }
     }
 
-    /// Sends a request, or has its payload made first.
+    /// Sends a request, or has its payload made first. Either way it asks to leave when it was intended: the time that
+    /// making the payload takes is the generator's own, and shows as lag.
     fn prepare(&mut self, index: u32, slot: Slot, out: &mut Outbox) {
         match self.payloads.payload(index, slot.seq) {
-            Next::Ready(payload) => self.send(index, slot, slot.intended, payload, out),
+            Next::Ready(payload) => self.send(index, slot, payload, out),
             Next::Encode(work) => {
                 self.streams[index as usize].encoder.begin(slot);
                 self.open += 1;
@@ -141,19 +139,19 @@ impl<P: Payloads> Source<P> {
         }
     }
 
-    fn send(&mut self, index: u32, slot: Slot, at: Time, payload: Payload, out: &mut Outbox) {
+    fn send(&mut self, index: u32, slot: Slot, payload: Payload, out: &mut Outbox) {
         let place = Place { member: self.member, stream: index };
-        self.open += u64::from(self.streams[index as usize].send(&self.spec, place, slot, at, payload, out));
+        self.open += u64::from(self.streams[index as usize].send(&self.spec, place, slot, payload, out));
     }
 
     /// A payload is made: it leaves now, and the stream's next one is begun.
-    fn encoded(&mut self, index: u32, result: &WorkResult, now: Time, out: &mut Outbox) {
+    fn encoded(&mut self, index: u32, result: &WorkResult, out: &mut Outbox) {
         let Some(slot) = self.streams.get_mut(index as usize).and_then(|s| s.encoder.end()) else { return };
         self.open -= 1;
         match result {
             _ if self.stage != Stage::Running => {}
             WorkResult::Produced(payload) => {
-                self.send(index, slot, now.max(slot.intended), *payload, out);
+                self.send(index, slot, *payload, out);
                 while let Some(slot) = self.streams[index as usize].encoder.next() {
                     self.open -= 1;
                     self.prepare(index, slot, out);
@@ -163,7 +161,8 @@ impl<P: Payloads> Source<P> {
                 if let Some(metric) = self.payloads.encode_failed() {
                     out.count(metric, 1);
                 }
-                self.give_up(index, out);
+                let waiting = self.give_up(index, out);
+                self.skipped(waiting + u64::from(self.spec.rate.is_some()), out);
             }
         }
         self.settle(out);
@@ -180,33 +179,47 @@ impl<P: Payloads> Source<P> {
         stream.open -= 1;
         self.open -= 1;
         if running && self.spec.rate.is_none() {
-            // what never left ends at once: without a wait the loop would turn without end
-            let wait = if outcome.status == Status::Unsent { self.spec.unsent_wait() } else { Span::ZERO };
-            self.refill(request.stream, outcome.times.done.saturating_add(wait), out);
+            let next = self.spec.next_intended(request, outcome);
+            self.refill(request.stream, next, out);
         }
         self.settle(out);
     }
 
     /// Nothing new any more.
-    fn stop(&mut self, out: &mut Outbox) {
+    fn stop(&mut self, now: Time, out: &mut Outbox) {
         if matches!(self.stage, Stage::Stopped | Stage::Finished) {
             return;
         }
         self.stage = Stage::Stopped;
+        let mut skipped = 0;
         for index in 0..self.streams.len() as u32 {
-            self.give_up(index, out);
+            let stream = &mut self.streams[index as usize];
+            // the payload that is being made will not be sent either
+            let making = self.spec.rate.is_some() && stream.encoder.is_busy();
+            skipped += stream.overdue(now) + u64::from(making) + self.give_up(index, out);
         }
+        self.skipped(skipped, out);
         self.settle(out);
     }
 
-    /// Ends a stream before its time: its timer, and the requests that wait for their payload.
-    fn give_up(&mut self, index: u32, out: &mut Outbox) {
+    /// Ends a stream before its time: its timer, and the requests that wait for their payload. Returns how many slots
+    /// of its schedule those were.
+    fn give_up(&mut self, index: u32, out: &mut Outbox) -> u64 {
         let stream = &mut self.streams[index as usize];
         if stream.next_due().is_some() {
             out.cancel_timer(TimerKey(index));
         }
-        self.open -= stream.encoder.clear();
+        let waiting = stream.encoder.clear();
+        self.open -= waiting;
         self.end(index);
+        if self.spec.rate.is_some() { waiting } else { 0 }
+    }
+
+    /// Counts slots that came due and were given up: a request to all is as many exchanges.
+    fn skipped(&self, slots: u64, out: &mut Outbox) {
+        if slots > 0 {
+            out.count(MetricId::SKIPPED, slots * u64::from(self.spec.fan));
+        }
     }
 
     /// A stream will begin nothing more.
@@ -237,8 +250,8 @@ impl<P: Payloads> Actor for Source<P> {
             }
             Event::Timer { key, .. } => self.due(key.0, now, out),
             Event::Outcome { request, outcome } => self.outcome(request, outcome, out),
-            Event::WorkDone { key, result } => self.encoded(key.0 as u32, result, now, out),
-            Event::Stop => self.stop(out),
+            Event::WorkDone { key, result } => self.encoded(key.0 as u32, result, out),
+            Event::Stop => self.stop(now, out),
             _ => {}
         }
     }

@@ -1,9 +1,14 @@
 //! Finds the place in the file that an actor's constructor is not content with.
 
+use std::path::Path;
+
 use rehearsal_core::assembly::AssemblyError;
 
 use crate::error::{Problem, ScenarioErrors};
 use crate::experiment::Experiment;
+
+/// The key whose file stands in the experiment's base folder.
+pub(crate) const MEDIA: &str = "media";
 
 impl Experiment {
     /// An error of building the plan, with its place in the file where the actor was written there.
@@ -18,6 +23,14 @@ impl Experiment {
             Some(key) => Problem::Value { key: key.to_owned(), reason: format!("{reason} (for actor `{name}`)") },
             None => Problem::Rule { reason: format!("actor `{name}`: {reason}") },
         };
-        ScenarioErrors::single(problem, place, None)
+        let media = actor.and_then(|actor| actor.own.get(MEDIA)).and_then(toml::Value::as_str);
+        let missing = media.filter(|path| error.source.key == Some(MEDIA) && !self.base.join(path).exists());
+        let help =
+            missing.map(|_| format!("it is looked for in `{}`; `--base DIR` names another folder", folder(&self.base)));
+        ScenarioErrors::single(problem, place, help.as_deref())
     }
+}
+
+fn folder(base: &Path) -> String {
+    if base.as_os_str().is_empty() { ".".to_owned() } else { base.display().to_string() }
 }

@@ -71,14 +71,17 @@ fn check_value(key: &str, value: &Spanned<DeValue<'_>>, shape: Shape<'_>, proble
                 problems.helped(&value.span(), wrong(format!("`{word}` is not one of its values")), help);
                 false
             }
-            _ => true,
+            _ => check_quantity(key, word, value, shape, problems),
         },
         DeValue::Integer(number) => {
             // 64 bits with a sign is what TOML promises to keep
             let read = i64::from_str_radix(number.as_str(), number.radix());
             if read.is_err() {
-                problems
-                    .at(&value.span(), wrong(format!("{} is out of range: it does not fit 64 bits", number.as_str())));
+                let text = number.as_str();
+                let most = shape.bounds().max.filter(|_| !text.starts_with('-'));
+                let bound =
+                    most.map_or("it does not fit 64 bits".to_owned(), |max| format!("it must be {}", at_most(max)));
+                problems.at(&value.span(), wrong(format!("{text} is out of range: {bound}")));
                 return false;
             }
             check_number(key, number.as_str(), read.map_or(f64::NAN, |n| n as f64), value, shape, problems)
@@ -105,7 +108,7 @@ fn check_number(
     let broken = [
         bounds.min.filter(|min| nan || number < *min).map(|min| format!("at least {min}")),
         bounds.above.filter(|above| nan || number <= *above).map(|above| format!("above {above}")),
-        bounds.max.filter(|max| nan || number > *max).map(|max| format!("at most {max}")),
+        bounds.max.filter(|max| nan || number > *max).map(at_most),
     ];
     let Some(bound) = broken.into_iter().flatten().next() else {
         return true;
@@ -113,6 +116,41 @@ fn check_number(
     let reason = format!("{text} is out of range: it must be {bound}");
     problems.at(&value.span(), Problem::Value { key: key.to_owned(), reason });
     false
+}
+
+/// Ways to write a quantity that its own parser would answer with a riddle.
+fn check_quantity(
+    key: &str,
+    text: &str,
+    value: &Spanned<DeValue<'_>>,
+    shape: Shape<'_>,
+    problems: &mut Problems<'_>,
+) -> bool {
+    let Some(definition) = shape.definition() else { return true };
+    let (reason, help) = if definition == "Size" && text.contains("..") {
+        let first = text.split("..").next().unwrap_or_default().trim();
+        (format!("`{text}` is a range, one size is wanted"), format!("write for instance `{first}`"))
+    } else if has_exponent(text) {
+        (format!("`{text}` has an exponent"), "write plain digits".to_owned())
+    } else {
+        return true;
+    };
+    problems.helped(&value.span(), Problem::Value { key: key.to_owned(), reason }, Some(help));
+    false
+}
+
+/// Whether a text begins like `1.5e30`.
+fn has_exponent(text: &str) -> bool {
+    let rest = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_'));
+    let exponent = rest.strip_prefix(['e', 'E']).filter(|_| rest.len() < text.trim_start().len());
+    let digits = exponent.map(|e| e.strip_prefix(['+', '-']).unwrap_or(e));
+    digits.is_some_and(|d| d.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// A bound in words; the largest number that is exact everywhere says so.
+fn at_most(max: f64) -> String {
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    if max == EXACT { format!("at most {max} (2^53 − 1)") } else { format!("at most {max}") }
 }
 
 /// What a value is, with its article.

@@ -38,7 +38,7 @@ pub(crate) fn experiment(
     let nodes = draft.nodes.into_iter().map(|node| node_spec(node, &hosts)).collect();
     let mut experiment = Experiment {
         source: path.to_path_buf(),
-        base: path.parent().unwrap_or(Path::new("")).to_path_buf(),
+        base: options.base.clone().unwrap_or_else(|| path.parent().unwrap_or(Path::new("")).to_path_buf()),
         name: table.name,
         description: table.description,
         repetitions: table.repetitions,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use rehearsal_core::subject::SubjectError;
 use thiserror::Error;
 
+use crate::printable::{Excerpt, printable};
 use crate::source::{Place, Sources};
 
 /// Most errors that are shown at once; the rest is counted.
@@ -140,15 +141,16 @@ impl std::error::Error for ScenarioErrors {}
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(place) = &self.place else {
-            write!(f, "{}", self.problem)?;
-            return self.help.iter().try_for_each(|help| write!(f, "\n  help: {help}"));
+            f.write_str(&printable(&self.problem.to_string()))?;
+            return self.help.iter().try_for_each(|help| write!(f, "\n  help: {}", printable(help)));
         };
-        write!(f, "{place}: {}", self.problem)?;
+        write!(f, "{place}: {}", printable(&self.problem.to_string()))?;
         let number = if place.is_file { place.line.to_string() } else { String::new() };
         let margin = number.len();
-        write!(f, "\n {number} | {}", place.text)?;
-        write!(f, "\n {:margin$} | {:indent$}{}", "", "", "^".repeat(place.width), indent = place.column - 1)?;
-        self.help.iter().try_for_each(|help| write!(f, "\n {:margin$} help: {help}", ""))
+        let Excerpt { text, indent, width } = Excerpt::new(&place.text, place.column, place.width);
+        write!(f, "\n {number} | {text}")?;
+        write!(f, "\n {:margin$} | {:indent$}{}", "", "", "^".repeat(width))?;
+        self.help.iter().try_for_each(|help| write!(f, "\n {:margin$} help: {}", "", printable(help)))
     }
 }
 

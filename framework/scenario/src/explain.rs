@@ -6,7 +6,8 @@ use rehearsal_core::plan::{Carrier, Connection, LinkSpec, Stop};
 use rehearsal_core::units::{ByteRange, ByteSize};
 
 use crate::experiment::{ActorSpec, Experiment, NodeSpec};
-use crate::table::{Columns, grouped};
+use crate::printable::{printable, printable_lines};
+use crate::table::{Columns, duration as words, grouped};
 use crate::totals::Totals;
 
 /// The experiment as readable text: hosts, nodes, traffic with totals, thresholds, notes.
@@ -21,28 +22,31 @@ pub fn explain(experiment: &Experiment) -> String {
     section("nodes", nodes(experiment));
     section("traffic of one run", traffic(experiment));
     section("thresholds", lines(experiment.thresholds.iter().map(ToString::to_string)));
-    section("notes", lines(experiment.notes.iter().cloned()));
+    section("notes", lines(experiment.notes.iter().map(|note| printable(note))));
     text
 }
 
 fn head(experiment: &Experiment) -> String {
     let mut text = format!("experiment {}", experiment.name);
     if let Some(description) = &experiment.description {
-        let _ = write!(text, ": {}", description.trim());
+        let _ = write!(text, ": {}", printable_lines(description.trim()));
     }
     let end = match (experiment.stop, experiment.paced_duration()) {
-        (Stop::After(duration), _) => format!("ends {duration} after the start"),
+        (Stop::After(duration), _) => format!("ends {} after the start", words(duration)),
         (Stop::AllRequestsDone, None) => "count driven: ends when all requests are done".to_owned(),
         (Stop::AllRequestsDone, Some(paced)) => {
-            format!("count driven: ends when all requests are done, after {paced} if none is late")
+            format!("count driven: ends when all requests are done, after {} if none is late", words(paced))
         }
     };
     let runs =
         if experiment.repetitions == 1 { "1 run".to_owned() } else { format!("{} runs", experiment.repetitions) };
     let _ = writeln!(text, "\n  {end}; {runs} with seed {}", experiment.seed);
     let ends = [("first", experiment.warmup), ("last", experiment.cooldown)];
-    let out: Vec<String> =
-        ends.iter().filter(|(_, span)| !span.is_zero()).map(|(end, span)| format!("the {end} {span}")).collect();
+    let out: Vec<String> = ends
+        .iter()
+        .filter(|(_, span)| !span.is_zero())
+        .map(|(end, span)| format!("the {end} {}", words(*span)))
+        .collect();
     if !out.is_empty() {
         let _ = writeln!(text, "  the summary leaves out {}", out.join(" and "));
     }
@@ -135,8 +139,8 @@ fn link(link: &LinkSpec) -> String {
     };
     let mut parts = vec![carrier];
     parts.extend(link.rate.map(|rate| rate.to_string()));
-    parts.extend((!link.delay.is_zero()).then(|| format!("{} delay", link.delay)));
-    parts.extend((!link.jitter.is_zero()).then(|| format!("{} jitter", link.jitter)));
+    parts.extend((!link.delay.is_zero()).then(|| format!("{} delay", words(link.delay))));
+    parts.extend((!link.jitter.is_zero()).then(|| format!("{} jitter", words(link.jitter))));
     parts.extend((link.loss.0 > 0.0).then(|| format!("{} loss", link.loss)));
     parts.join(", ")
 }

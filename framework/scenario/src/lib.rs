@@ -5,18 +5,22 @@
 //! Schemas of the tables and kinds), `validate` (against each other), `compose` (defaults that need the whole),
 //! [`experiment`] (the result).
 
+mod apart;
 mod blame;
 mod check;
 mod compose;
 mod decode;
 mod draft;
+mod endless;
 mod error;
 mod experiment;
 mod explain;
 mod init;
+mod keys;
 mod load;
 mod notes;
 mod overrides;
+mod printable;
 mod read;
 mod registry;
 mod resolved;
@@ -35,6 +39,7 @@ pub use experiment::{ActorSpec, Experiment, NodeSpec};
 pub use explain::explain;
 pub use init::init_template;
 pub use load::{FILE_BYTES_MAX, LoadOptions, load, parse};
+pub use printable::{printable, printable_lines};
 pub use registry::{KindEntry, Registry};
 pub use schema::json_schema;
 pub use source::Place;

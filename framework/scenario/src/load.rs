@@ -1,7 +1,7 @@
 //! From a path to a checked experiment.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -23,6 +23,8 @@ pub const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What the command line changes of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadOptions {
+    /// The folder that media are relative to; without it, the file's own.
+    pub base: Option<PathBuf>,
     /// `path=value`, in the order given; the last one holds.
     pub sets: Vec<String>,
     /// Multiplies `requests` (at least 1) and `duration` (at least 1 s); `None` leaves them.

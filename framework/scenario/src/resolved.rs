@@ -7,9 +7,15 @@ use rehearsal_core::sender::SenderParams;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::blame::MEDIA;
 use crate::experiment::{ActorSpec, Experiment, NodeSpec};
+use crate::printable::printable;
 use crate::read::DEFAULT_LINK;
 use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, StopRule};
+
+/// Said of an experiment with media. The folder itself would make bundles of one experiment differ.
+const BASE: &str =
+    "# Its media are relative to the folder of that file: to run this again, name it with `--base DIR`.\n";
 
 /// The whole file.
 #[derive(Serialize)]
@@ -73,10 +79,15 @@ impl Experiment {
         let text = toml::to_string(&resolved).expect("names, numbers and texts can all be written as TOML");
         let file = self.source.file_name().map(Path::new).unwrap_or(&self.source);
         format!(
-            "# Experiment `{}` with every default filled in, as it was run.\n# It was read from {}.\n\n{text}",
+            "# Experiment `{}` with every default filled in, as it was run.\n# It was read from {}.\n{}\n{text}",
             self.name,
-            file.display()
+            printable(&file.display().to_string()),
+            if self.has_media() { BASE } else { "" }
         )
+    }
+
+    fn has_media(&self) -> bool {
+        self.nodes.iter().flat_map(|node| &node.actors).any(|actor| actor.own.contains_key(MEDIA))
     }
 
     fn experiment_table(&self) -> ExperimentTable {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::printable::{printable, shortened};
+
 /// The texts that an experiment is read from. A span of the first is an offset into the file; the later ones follow on.
 #[derive(Debug)]
 pub(crate) struct Sources {
@@ -78,9 +80,9 @@ impl Sources {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_file {
-            write!(f, "{}:{}:{}", self.source, self.line, self.column)
+            write!(f, "{}:{}:{}", printable(&self.source), self.line, self.column)
         } else {
-            f.write_str(&self.source)
+            f.write_str(&shortened(&self.source))
         }
     }
 }

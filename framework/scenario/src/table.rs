@@ -1,4 +1,6 @@
-//! Aligned columns of text.
+//! Aligned columns of text, and numbers for people.
+
+use rehearsal_core::time::Span;
 
 /// Rows of cells, set in columns as wide as their widest cell.
 #[derive(Debug, Default)]
@@ -42,6 +44,26 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A duration in its largest sensible unit, `14.4 s`: hours and minutes from two on or where they come out even, smaller
+/// ones with three decimals at most.
+pub(crate) fn duration(span: Span) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    let ns = span.as_nanos();
+    let long = [("h", 3600 * SECOND), ("min", 60 * SECOND)].into_iter().find(|(_, scale)| {
+        let tenths = ns.is_multiple_of(scale / 10);
+        ns >= *scale && (ns.is_multiple_of(*scale) || (ns >= 2 * scale && tenths))
+    });
+    let short = [("s", SECOND), ("ms", 1_000_000), ("us", 1_000)].into_iter().find(|(_, scale)| ns >= *scale);
+    match long.or(short) {
+        None if ns == 0 => "0 s".to_owned(),
+        None => format!("{ns} ns"),
+        Some((unit, scale)) => {
+            let text = format!("{:.3}", ns as f64 / scale as f64);
+            format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +74,14 @@ mod tests {
         columns.row(["a".into(), String::new(), "long".into()]);
         columns.row(["bcd".into(), String::new(), "x".into()]);
         assert_eq!(columns.render(), "  a    long\n  bcd  x\n");
+    }
+
+    #[test]
+    fn durations_have_their_largest_sensible_unit() {
+        let of = |ms| duration(Span::from_millis(ms));
+        assert_eq!([14_400, 10_000, 90_000, 150_000].map(of), ["14.4 s", "10 s", "90 s", "2.5 min"]);
+        assert_eq!([60_000, 130_000, 3_600_000, 0].map(of), ["1 min", "130 s", "1 h", "0 s"]);
+        assert_eq!([1_234_567, 250_000, 999].map(|n| duration(Span::from_nanos(n))), ["1.235 ms", "250 us", "999 ns"]);
     }
 
     #[test]

@@ -180,34 +180,35 @@ impl Ledger {
         }
     }
 
-    /// Books the end of an attempt; true if the exchange is settled.
+    /// Books the end of an attempt; true if the exchange is settled. Times are those of successes: what a receiver
+    /// turns away at once says nothing about how long it takes.
     #[inline]
     pub fn outcome(&mut self, outcome: &Outcome, last: bool, stopping: bool, spec: &StreamSpec) -> bool {
         let times = &outcome.times;
         self.tally.bytes_replied += u64::from(outcome.reply_bytes);
-        if matches!(outcome.status, Status::Success | Status::Invalid | Status::Failed | Status::Rejected) {
+        if outcome.status == Status::Success {
             let service = times.done.since(times.sent);
             self.record(Metric::Service, service);
-            if outcome.status == Status::Success {
-                self.record(Metric::Response, times.done.since(times.intended));
-                if spec.threshold.is_some_and(|limit| service > limit) {
-                    self.tally.deadline_missed += 1;
-                }
+            self.record(Metric::Response, times.done.since(times.intended));
+            if spec.threshold.is_some_and(|limit| service > limit) {
+                self.tally.deadline_missed += 1;
             }
         }
         self.tally.settle(outcome.status, last, stopping)
     }
 
-    /// Books a receiver's answer.
+    /// Books a receiver's answer; the handling time is that of a served request.
     #[inline]
     pub fn answered(&mut self, status: Status, handling: Span) {
         match status {
-            Status::Success => self.tally.served += 1,
+            Status::Success => {
+                self.tally.served += 1;
+                self.record(Metric::Handling, handling);
+            }
             Status::Invalid => self.tally.refused += 1,
             Status::Rejected => self.tally.turned_away += 1,
             _ => self.tally.unserved += 1,
         }
-        self.record(Metric::Handling, handling);
     }
 
     /// Records one time.
@@ -310,6 +311,25 @@ mod tests {
             assert_eq!(read(&parts[0]), expected, "{count} values");
             assert!(ledger.take_histograms(&mut scratch).is_empty(), "a second's values are given once");
         }
+    }
+
+    #[test]
+    fn only_successes_have_times() {
+        let (mut ledger, mut scratch) = (Ledger::default(), Scratch::default());
+        for status in [Status::Success, Status::Invalid, Status::Failed, Status::Rejected, Status::Unacknowledged] {
+            ledger.answered(status, Span::from_millis(1));
+            ledger.outcome(
+                &Outcome { status, times: Times::default(), reply_bytes: 0 },
+                true,
+                false,
+                &StreamSpec::UNDECLARED,
+            );
+        }
+        let parts = ledger.take_histograms(&mut scratch);
+        let counted: Vec<_> = parts.iter().map(|p| (p.metric, read(p).len())).collect();
+        assert_eq!(counted, [(Metric::Response, 1), (Metric::Service, 1), (Metric::Handling, 1)]);
+        let t = &ledger.tally;
+        assert_eq!((t.served, t.refused, t.turned_away, t.unserved), (1, 1, 1, 2));
     }
 
     #[test]

@@ -10,9 +10,9 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use hyper::header::HeaderValue;
-use rehearsal_core::SubjectId;
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::plan::Connection;
+use rehearsal_core::{Status, SubjectId};
 
 use crate::shard::Shard;
 
@@ -53,6 +53,8 @@ struct Lane {
 
 /// Where a lane goes, and how.
 pub(crate) struct Target {
+    /// The row of the sending node.
+    node: usize,
     address: SocketAddr,
     host: HeaderValue,
     connection: Connection,
@@ -63,7 +65,8 @@ pub(crate) struct Line {
     route: Route,
     job: Cell<Option<Job>>,
     idle: Cell<bool>,
-    cut: Cell<bool>,
+    /// How its attempt ended without it.
+    cut: Cell<Option<Status>>,
     closing: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -98,7 +101,7 @@ impl Client {
     ) -> Route {
         let lane = *self.lanes.entry((node, address, connection == Connection::KeepAlive)).or_insert_with(|| {
             let host = HeaderValue::try_from(address.to_string()).expect("an address is a header's value");
-            let target = Rc::new(Target { address, host, connection });
+            let target = Rc::new(Target { node, address, host, connection });
             self.routes.push(Lane { target, idle: Vec::new(), queue: VecDeque::new() });
             Route(self.routes.len() - 1)
         });
@@ -139,7 +142,7 @@ impl Client {
             route,
             job: Cell::new(job),
             idle: Cell::new(false),
-            cut: Cell::new(false),
+            cut: Cell::new(None),
             closing: Cell::new(false),
             waker: RefCell::new(None),
         });
@@ -188,9 +191,9 @@ impl Client {
     }
 
     /// An attempt ended without its connection, which has to close.
-    pub(crate) fn cut(&mut self, id: ConnectionId) {
+    pub(crate) fn cut(&mut self, id: ConnectionId, status: Status) {
         if let Some(line) = self.connections.get(id.0, id.1) {
-            line.cut.set(true);
+            line.cut.set(Some(status));
             line.wake();
         }
     }

@@ -6,6 +6,7 @@ use rehearsal_core::{ActorId, Event};
 
 use super::{Shard, State};
 use crate::host::Standing;
+use crate::losses::Losses;
 use crate::store::Store;
 
 /// Times that a shard which is late goes on firing timers at the stop, some hundred each; then the stop is the stop.
@@ -20,6 +21,7 @@ pub(crate) struct ShardEnd {
     /// Dropped between shards, by any of them.
     pub bus_dropped: u64,
     pub late_replies: u64,
+    pub losses: Losses,
     pub events: u64,
     pub notes: Vec<String>,
 }
@@ -89,6 +91,7 @@ impl Shard {
             messages_dropped: state.messages_dropped,
             bus_dropped: state.bus.dropped(),
             late_replies: state.late_replies,
+            losses: std::mem::take(&mut state.losses),
             events: state.events,
             notes: state.end_notes(),
         }

@@ -1,9 +1,11 @@
 //! Exchanges at their sender: gates, attempts, deadlines, outcomes.
 
+use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use hyper::header::HeaderValue;
+use rehearsal_core::messages::LifeEvent;
 use rehearsal_core::parts::deadlines::Expiry;
 use rehearsal_core::parts::gates::Admission;
 use rehearsal_core::payload::RenderContext;
@@ -14,6 +16,7 @@ use super::timers::class;
 use super::{Local, Shard, State};
 use crate::clock::unix_ns;
 use crate::http::client::{ConnectionId, Route};
+use crate::losses::Loss;
 
 /// An attempt that is not over.
 pub(crate) struct Live {
@@ -262,6 +265,17 @@ impl Shard {
         self.settle();
     }
 
+    /// A connection from `node` came to nothing. The first of its target and kind is an event of that node.
+    pub(crate) fn connection_lost(&mut self, node: usize, address: SocketAddr, loss: Loss) {
+        let state = &mut self.state;
+        if state.losses.add(address, loss) && !state.closed {
+            let name = state.world.plan.nodes[node].name.clone();
+            let (at, kind, text) = (state.now(), "target".to_owned(), loss.says(address, "a connection"));
+            state.tell_event(node, LifeEvent { at, kind, node: name, actor: String::new(), text });
+            self.settle();
+        }
+    }
+
     /// A connection has ended.
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         let me = self.state.me.clone();
@@ -287,7 +301,7 @@ impl Shard {
         live.times.done = now;
         match live.stage {
             Stage::Answered => {}
-            Stage::Sent(id) => state.client.cut(id),
+            Stage::Sent(id) => state.client.cut(id, status),
             // it never left: it has no moments but this one
             _ => (live.times.ready, live.times.sent) = (now, now),
         }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{HARD_STOP, LOOK, Supervisor};
 use crate::host::{Standing, Step};
+use crate::losses::Losses;
 use crate::shard::ShardEnd;
 
 /// Datagrams still on their way are waited for until none came for so long. Assumed: several times any delay in a lab.
@@ -33,7 +34,7 @@ impl Supervisor {
         let end = self.world.clock.now();
         let ends = self.hand_over().await;
         self.let_go().await;
-        self.cores_max = self.cores_max.max(self.usage.since_last().unwrap_or(0.0));
+        self.look_at_usage();
         self.gather(ends, stop, end)
     }
 
@@ -154,7 +155,9 @@ impl Supervisor {
             fingerprint: None,
             notes: Vec::new(),
         };
+        let mut losses = Losses::default();
         for shard in ends.into_iter().flatten() {
+            losses.merge(&shard.losses);
             run.groups.extend(shard.groups);
             run.faults.extend(shard.faults);
             run.messages_dropped += shard.messages_dropped;
@@ -164,9 +167,14 @@ impl Supervisor {
         }
         run.groups.sort_by_key(|g| g.group);
         run.faults.sort_by_key(|f| f.at);
+        run.notes.extend(losses.notes());
         let times = |n: u64| if n > 1 { format!(" ({n} times)") } else { String::new() };
         run.notes.extend(self.facts.iter().map(|(text, n)| format!("{text}{}", times(*n))));
-        run.notes.push(format!("the process used at most {:.2} cores over a second", self.cores_max));
+        if !self.held_up.is_zero() {
+            run.notes.push(format!("the process was held up for {:.1} s in all", self.held_up.as_secs_f64()));
+        }
+        let cores = |cores| format!("the process used at most {cores:.2} cores over a second");
+        run.notes.extend(self.cores_max.map(cores));
         run
     }
 }

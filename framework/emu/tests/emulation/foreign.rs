@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use rehearsal_core::Span;
-use rehearsal_core::messages::StopReason;
+use rehearsal_core::messages::{LifeEvent, StopReason};
 use rehearsal_core::plan::{Carrier, Connection, NodePlan, Plan, Stop};
+use rehearsal_core::run::RunEnd;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_emu::{Control, EmuOptions};
 
-use crate::actors::{Temper, controller, receivers_at, sensors};
+use crate::actors::{Temper, controller, logger, receivers_at, sensors};
 use crate::lab::{Records, check_identities, emulate, group, plan, sender};
 
 /// Sensors here, their receiver at `address` elsewhere.
@@ -126,28 +127,64 @@ fn a_deadline_closes_the_connection() {
     assert_eq!(seen, [1, 1, 1], "a connection for each attempt, and each was closed");
 }
 
-#[test]
-fn a_reset_and_a_refusal_are_unacknowledged() {
-    let (address, _) = server(|mut stream| usize::from(read_request(&mut stream).is_some()));
-    let end = emulate(
-        towards(address, sender("receiver/main", 3)),
-        EmuOptions::default(),
-        &Records::default(),
-        Control::new(),
-    );
+/// Runs `params` against `address`: the notes about it, and the texts of the events that its node published.
+fn told_of(address: SocketAddr, params: SenderParams) -> (RunEnd, Vec<String>, Vec<String>) {
+    let mut plan = towards(address, params);
+    plan.nodes.push(logger());
+    let records = Records::default();
+    let end = emulate(plan, EmuOptions::default(), &records, Control::new());
     check_identities(&end);
-    assert_eq!((group(&end, 0).tally.unacknowledged, group(&end, 0).tally.lost), (3, 3), "closed without an answer");
+    let notes = end.notes.iter().filter(|n| n.contains(&address.to_string())).cloned().collect();
+    let all = records.all();
+    let events = all.iter().filter_map(|b| b.get::<LifeEvent>().ok()).filter(|e| e.kind == "target");
+    let events = events.inspect(|e| assert_eq!((e.node.as_str(), e.actor.as_str()), ("sensor", "")));
+    let events = events.map(|e| e.text.clone()).collect();
+    (end, notes, events)
+}
+
+#[test]
+fn a_target_that_closes_resets_or_refuses_is_named() {
+    let (address, _heard) = server(|mut stream| usize::from(read_request(&mut stream).is_some()));
+    let (end, notes, events) = told_of(address, sender("receiver/main", 3));
+    let sent = &group(&end, 0).tally;
+    assert_eq!((sent.attempts, sent.unacknowledged, sent.lost), (3, 3, 3), "closed without an answer");
+    assert_eq!(notes, [format!("{address} closed 3 connections without an answer")]);
+    assert_eq!(events, [format!("{address} closed a connection without an answer")], "once");
+
+    // what was not read when the server closes comes back as a reset
+    let (address, _heard) = server(|mut stream| usize::from(stream.get_mut().read(&mut [0; 16]).is_ok()));
+    let (end, notes, _) = told_of(address, sender("receiver/main", 3));
+    assert_eq!(group(&end, 0).tally.unacknowledged, 3);
+    assert_eq!(notes, [format!("{address} reset 3 connections")]);
 
     let (listener, address) = listener();
     drop(listener);
-    let end = emulate(
-        towards(address, sender("receiver/main", 3)),
-        EmuOptions::default(),
-        &Records::default(),
-        Control::new(),
-    );
-    check_identities(&end);
-    assert_eq!((group(&end, 0).tally.attempts, group(&end, 0).tally.unacknowledged), (3, 3), "nobody listens");
+    let retried = SenderParams { retries: 2, ..sender("receiver/main", 3) };
+    let (end, notes, events) = told_of(address, retried);
+    assert_eq!((group(&end, 0).tally.attempts, group(&end, 0).tally.lost), (9, 3), "nobody listens");
+    assert_eq!(notes, [format!("{address} refused 9 connections")]);
+    assert_eq!(events, [format!("{address} refused a connection")]);
+}
+
+#[test]
+fn a_target_that_accepts_nothing_and_one_that_speaks_otherwise_are_named() {
+    let (listener, address) = listener();
+    // until the listener's queue is full, and the next connection hangs
+    let wait = Duration::from_millis(50);
+    let queued: Vec<TcpStream> = std::iter::from_fn(|| TcpStream::connect_timeout(&address, wait).ok()).collect();
+    let params = SenderParams { timeout: Span::from_millis(40), ..sender("receiver/main", 2) };
+    let (end, notes, events) = told_of(address, params);
+    assert_eq!(group(&end, 0).tally.unacknowledged, 2);
+    assert_eq!(notes, [format!("{address} did not accept 2 connections in time")]);
+    assert_eq!(events.len(), 1);
+    drop((queued, listener));
+
+    let (address, _) = server(|mut stream| {
+        read_request(&mut stream);
+        usize::from(stream.get_mut().write_all(b"SSH-2.0-other\r\n").is_ok())
+    });
+    let (_, notes, _) = told_of(address, sender("receiver/main", 1));
+    assert_eq!(notes, [format!("{address} answered 1 connection with something else than HTTP")]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) struct GroupBook {
     pub totals: Tally,
     /// Exchanges that waited at the last report.
     pub queue_length: u64,
+    /// Exchanges that waited at the end of the last second in which any came due.
+    pub waiting: u64,
     /// Its own counters.
     pub counts: BTreeMap<String, u64>,
     /// Values recorded over the whole run.
@@ -40,6 +42,7 @@ impl GroupBook {
             instances,
             totals: Tally::default(),
             queue_length: 0,
+            waiting: 0,
             counts: BTreeMap::new(),
             recorded: BTreeMap::new(),
             window: Window::new(trim),
@@ -53,6 +56,9 @@ impl GroupBook {
         let counted = self.advance(&snapshot.totals, snapshot.second);
         let queue_grown = snapshot.queue_length.cast_signed().wrapping_sub(self.queue_length.cast_signed());
         self.queue_length = snapshot.queue_length;
+        if counted.generated > 0 {
+            self.waiting = snapshot.queue_length;
+        }
         self.counts.extend(snapshot.counts.iter().cloned());
         let metrics = self.merged(parts);
         self.push(snapshot.second, Second { counted, queue_grown, metrics });

@@ -1,4 +1,5 @@
-//! What of a run the summary measures: whole seconds, without warm-up and cool-down, in bounded memory.
+//! What of a run the summary measures, in bounded memory: everything, or, once warm-up or cool-down leave something out,
+//! the whole seconds between them, without the drain.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use rehearsal_core::time::{NANOS_PER_SECOND, Span};
 use crate::percentiles::Merged;
 use crate::tallies::plus;
 
-/// Seconds that may pass between the end of traffic and the last report, while it is not known where the cool-down
-/// began; assumed, above three attempts of ten seconds.
+/// Seconds that may pass between the end of traffic and the last report, while it is not known when traffic ends;
+/// assumed, above three attempts of ten seconds.
 const DRAIN_SECONDS: u32 = 40;
 
 /// The seconds that are left out.
@@ -20,20 +21,33 @@ pub(crate) struct Trim {
     pub warmup: u32,
     /// At the end.
     pub cooldown: u32,
+    /// How long traffic shall run; `None` for a count-driven run.
+    pub planned: Option<Span>,
 }
 
 impl Trim {
     /// Rounds both up to whole seconds.
-    pub fn new(warmup: Span, cooldown: Span) -> Self {
+    pub fn new(warmup: Span, cooldown: Span, planned: Option<Span>) -> Self {
         let whole = |span: Span| u32::try_from(span.as_nanos().div_ceil(NANOS_PER_SECOND)).unwrap_or(u32::MAX);
-        Trim { warmup: whole(warmup), cooldown: whole(cooldown) }
+        Trim { warmup: whole(warmup), cooldown: whole(cooldown), planned }
     }
 
-    /// The first second that is left out at the end of a run of `length`; `None` if none is.
-    pub fn end(&self, length: Span) -> Option<u32> {
-        let whole = u32::try_from(length.as_nanos() / NANOS_PER_SECOND).unwrap_or(u32::MAX);
-        (self.cooldown > 0).then(|| whole.saturating_sub(self.cooldown).max(self.warmup))
+    /// Whether anything is left out.
+    pub const fn any(&self) -> bool {
+        self.warmup > 0 || self.cooldown > 0
     }
+
+    /// The first second that is left out at the end of a run whose traffic went on for `length`; `None` if nothing is
+    /// left out at all. Traffic beyond the plan is not measured.
+    pub fn end(&self, length: Span) -> Option<u32> {
+        let length = self.planned.map_or(length, |planned| planned.min(length));
+        self.any().then(|| whole_seconds(length).saturating_sub(self.cooldown).max(self.warmup))
+    }
+}
+
+/// The whole seconds in `length`.
+pub(crate) fn whole_seconds(length: Span) -> u32 {
+    u32::try_from(length.as_nanos() / NANOS_PER_SECOND).unwrap_or(u32::MAX)
 }
 
 /// One second of one group.
@@ -66,13 +80,14 @@ impl Window {
         Window { trim, pace: Pace { until: trim.warmup, ..Pace::default() }, ..Window::default() }
     }
 
-    /// Adds a second; it is held back as long as it may belong to the cool-down.
+    /// Adds a second; it is held back as long as it may belong to the cool-down or to the drain.
     pub fn push(&mut self, second: u32, part: Second) {
-        if second < self.trim.warmup {
-            return;
-        }
-        if self.trim.cooldown == 0 {
+        if !self.trim.any() {
             return self.absorb(second, &part);
+        }
+        let planned_end = self.trim.planned.and_then(|planned| self.trim.end(planned));
+        if second < self.trim.warmup || planned_end.is_some_and(|end| second >= end) {
+            return;
         }
         self.held.insert(second, part);
         let newest = self.held.last_key_value().map_or(second, |(newest, _)| *newest);
@@ -96,7 +111,12 @@ impl Window {
     }
 
     fn absorb(&mut self, second: u32, part: &Second) {
-        self.counted = plus(&self.counted, &part.counted);
+        let mut counted = part.counted;
+        if self.trim.any() {
+            // the drain begins with what still waits, and that may be the last instant of the last second
+            (counted.aborted, counted.aborted_attempts) = (0, 0);
+        }
+        self.counted = plus(&self.counted, &counted);
         for (metric, merged) in &part.metrics {
             self.metrics.entry(*metric).or_default().merge(merged);
         }
@@ -153,8 +173,9 @@ mod tests {
 
     #[test]
     fn warm_up_and_cool_down_are_left_out() {
-        let trim = Trim::new(Span::from_millis(1500), Span::from_secs(3));
-        assert_eq!((trim, trim.end(Span::from_millis(10_900))), (Trim { warmup: 2, cooldown: 3 }, Some(7)));
+        let trim = Trim::new(Span::from_millis(1500), Span::from_secs(3), None);
+        let expected = Trim { warmup: 2, cooldown: 3, planned: None };
+        assert_eq!((trim, trim.end(Span::from_millis(10_900))), (expected, Some(7)));
         let mut window = Window::new(trim);
         for second in 0..12 {
             window.push(second, sent(10));
@@ -164,8 +185,26 @@ mod tests {
     }
 
     #[test]
+    fn the_drain_counts_only_when_nothing_is_left_out() {
+        let planned = Some(Span::from_secs(10));
+        for (trim, counted) in [
+            (Trim::new(Span::ZERO, Span::ZERO, planned), 130),
+            (Trim::new(Span::from_secs(2), Span::ZERO, planned), 80),
+            (Trim::new(Span::from_secs(2), Span::ZERO, None), 80),
+            (Trim::new(Span::ZERO, Span::from_secs(2), planned), 80),
+        ] {
+            let mut window = Window::new(trim);
+            for second in 0..13 {
+                window.push(second, sent(10));
+            }
+            window.close(trim.end(Span::from_millis(10_001)));
+            assert_eq!(window.counted.generated, counted, "{trim:?}");
+        }
+    }
+
+    #[test]
     fn what_is_held_back_does_not_grow_with_the_run() {
-        let mut window = Window::new(Trim { warmup: 0, cooldown: 5 });
+        let mut window = Window::new(Trim { warmup: 0, cooldown: 5, planned: None });
         for second in 0..1000 {
             window.push(second, sent(1));
             assert!(window.held.len() <= 5 + DRAIN_SECONDS as usize);

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use rehearsal_core::kind::Role;
 
 use super::checks::checks;
-use super::draft::{Draft, join};
+use super::draft::{Draft, Seconds, join};
 use super::{Achieved, GroupSummary, Measured, SCHEMA_VERSION, Summary, Telemetry, TemplateSummary};
-use crate::books::{Books, GroupBook, Trim};
+use crate::books::{Books, GroupBook, whole_seconds};
 use crate::meta::{BundleMeta, GroupFacts, RunFacts, role_name};
 
 /// The summary of a run whose books are closed.
 pub(crate) fn build(meta: &BundleMeta, facts: &RunFacts, books: &mut Books) -> Summary {
     let window = measured(meta, facts, books);
+    let traffic = facts.stopped.since(facts.started).as_secs_f64();
+    let seconds = Seconds { window: window.seconds, whole: traffic };
     let mut total = Draft::default();
     let mut groups = Vec::new();
     let mut templates: BTreeMap<(String, String), (usize, Draft)> = BTreeMap::new();
@@ -37,26 +39,26 @@ pub(crate) fn build(meta: &BundleMeta, facts: &RunFacts, books: &mut Books) -> S
             kind: group.kind,
             role: role_name(group.role).to_owned(),
             target,
-            measures: draft.measures(window.seconds),
+            measures: draft.measures(seconds),
         });
     }
     for (at, draft) in templates.values() {
-        rows[*at].measures = draft.measures(window.seconds);
+        rows[*at].measures = draft.measures(seconds);
     }
     Summary {
         schema_version: SCHEMA_VERSION,
         engine: meta.engine,
         experiment: meta.experiment.clone(),
         seed: meta.seed,
-        repetition: meta.repetition,
-        duration_seconds: facts.stopped.since(facts.started).as_secs_f64(),
+        repetition: meta.repetition_number(),
+        duration_seconds: traffic,
         drain_seconds: facts.ended.since(facts.stopped).as_secs_f64(),
         window,
         start_skew_ns: facts.start_skew_ns,
         schedule_digest: facts.schedule_digest.clone(),
         fingerprint: facts.fingerprint.clone(),
         events: facts.events,
-        total: total.measures(window.seconds),
+        total: total.measures(seconds),
         templates: rows,
         groups,
         nodes: books.nodes.iter().filter_map(|(name, node)| node.host.resources(name)).collect(),
@@ -115,16 +117,18 @@ fn template_row(group: &GroupFacts) -> TemplateSummary {
 }
 
 fn measured(meta: &BundleMeta, facts: &RunFacts, books: &Books) -> Measured {
-    let trim = Trim::new(meta.warmup, meta.cooldown);
+    let trim = meta.trim();
     let length = facts.stopped.since(facts.started);
     let windows = books.nodes.values().flat_map(|node| node.groups.values()).map(|group| group.window.until);
     let until = windows.max().unwrap_or(0).max(trim.warmup);
-    let end = trim.end(length).map(|end| end.max(until));
-    let to = end.map_or(length.as_secs_f64(), f64::from);
-    Measured {
-        from_second: trim.warmup,
-        to_second: end.unwrap_or(until),
-        seconds: (to - f64::from(trim.warmup)).max(0.0),
+    match trim.end(length).map(|end| end.max(until)) {
+        Some(end) => Measured {
+            trimmed: true,
+            from_second: trim.warmup,
+            to_second: end,
+            seconds: f64::from(end.saturating_sub(trim.warmup)),
+        },
+        None => Measured { trimmed: false, from_second: 0, to_second: until, seconds: length.as_secs_f64() },
     }
 }
 
@@ -133,13 +137,13 @@ fn achieved(meta: &BundleMeta, facts: &RunFacts, group: &GroupFacts, book: &mut 
     let target = group.target?;
     let per_second = target.per_second();
     let all = target.requests.map(|requests| requests.saturating_mul(target.streams));
-    let trim = Trim::new(meta.warmup, meta.cooldown);
+    let trim = meta.trim();
     let pace = &mut book.window.pace;
     let finished = all.is_some_and(|all| book.totals.generated >= all);
     if let (Some(planned), false) = (meta.planned, finished) {
         // it should have sent until the end, so what it did not send is missing
         let length = planned.min(facts.stopped.since(facts.started));
-        let end = trim.end(length).unwrap_or(u32::try_from(length.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX));
+        let end = trim.end(length).unwrap_or_else(|| whole_seconds(length));
         if pace.last_until().is_some_and(|until| until <= end) {
             pace.commit();
         }

@@ -10,6 +10,15 @@ use crate::books::GroupBook;
 use crate::percentiles::Merged;
 use crate::tallies::plus;
 
+/// What rates are divided by, seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seconds {
+    /// Counts of the measured seconds.
+    pub window: f64,
+    /// Counts of the whole run: how long traffic went on.
+    pub whole: f64,
+}
+
 /// What one or several groups did, before percentiles are taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
@@ -46,19 +55,23 @@ impl Draft {
     }
 
     /// Takes rates and percentiles.
-    pub fn measures(&self, seconds: f64) -> Measures {
+    pub fn measures(&self, seconds: Seconds) -> Measures {
         let percentiles =
             self.merged.iter().filter_map(|(m, merged)| Some((m.name().to_owned(), merged.percentiles()?)));
-        Measures {
+        let mut measures = Measures {
             instances: self.instances,
             totals: self.totals,
             open: self.totals.open(),
             open_attempts: self.totals.open_attempts(),
             window: self.window,
-            per_second: rates(&self.window, seconds),
+            per_second: Rates::default(),
+            judged_seconds: 0.0,
             metrics: percentiles.collect(),
             counts: self.counts.clone(),
-        }
+        };
+        measures.judged_seconds = if measures.has_datagrams() { seconds.whole } else { seconds.window };
+        measures.per_second = rates(measures.judged(), measures.judged_seconds);
+        measures
     }
 }
 

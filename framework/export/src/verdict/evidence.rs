@@ -65,12 +65,16 @@ pub struct GroupEvidence {
     pub generated: u64,
     /// Exchanges that were answered as wanted.
     pub success: u64,
-    /// Exchanges that were refused, answered otherwise, or lost.
+    /// Exchanges that were refused, answered otherwise, lost, or at the end of the run stopped by us.
     pub in_vain: u64,
     /// Slots that were given up.
     pub skipped: u64,
     /// Exchanges that found their queue full.
     pub queue_full: u64,
+    /// Exchanges that waited for `in_flight` when the last ones came due, or that never left before the run was over.
+    pub waiting: u64,
+    /// Requests and datagrams that came in.
+    pub received: u64,
     /// 99th percentile of lag, ns.
     pub lag_p99_ns: Option<u64>,
     /// 99th percentile of blocked time, ns.
@@ -101,7 +105,7 @@ impl Evidence {
     pub(crate) fn gather(meta: &BundleMeta, facts: &RunFacts, summary: &Summary, books: &Books) -> Self {
         let checks = summary.checks.iter().filter(|check| check.holds == Some(false));
         Evidence {
-            groups: summary.groups.iter().filter(|g| g.role != "service").map(group).collect(),
+            groups: summary.groups.iter().filter(|g| g.role != "service").map(|g| group(g, books)).collect(),
             nodes: nodes(summary, books, facts),
             planned_seconds: meta.planned.map(|planned| planned.as_secs_f64()),
             ran_seconds: summary.duration_seconds,
@@ -121,13 +125,15 @@ impl Evidence {
     }
 }
 
-fn group(summary: &GroupSummary) -> GroupEvidence {
+fn group(summary: &GroupSummary, books: &Books) -> GroupEvidence {
     let p99 = |metric: &str| summary.measures.metrics.get(metric).map(|p| p.p99_ns);
     let sends = summary.role == "sender";
     let main = summary.measures.metrics.get(if sends { "response" } else { "handling" });
     let target = summary.target.unwrap_or_default();
     let random = if target.target.stochastic { 4.0 * target.expected.unwrap_or(0.0).sqrt() } else { 0.0 };
-    let t = &summary.measures.window;
+    let (t, judged, all) = (&summary.measures.window, summary.measures.judged(), &summary.measures.totals);
+    let book = books.nodes.get(&summary.node).and_then(|node| node.groups.get(&summary.actor));
+    let never_left = all.aborted.saturating_sub(all.aborted_attempts);
     GroupEvidence {
         node: summary.node.clone(),
         actor: summary.actor.clone(),
@@ -137,10 +143,12 @@ fn group(summary: &GroupSummary) -> GroupEvidence {
         left: target.left,
         slack: target.target.streams as f64 + random,
         generated: t.generated,
-        success: t.success,
-        in_vain: t.invalid + t.failed + t.lost,
+        success: judged.success,
+        in_vain: judged.invalid + judged.failed + judged.lost + all.aborted,
         skipped: t.skipped,
         queue_full: t.queue_full,
+        waiting: book.map_or(0, |book| book.waiting).max(never_left),
+        received: judged.received + judged.datagrams_received,
         lag_p99_ns: p99("lag"),
         blocked_p99_ns: p99("blocked"),
         samples: main.map(|p| p.count),

@@ -60,21 +60,33 @@ fn achieved(group: &GroupEvidence, limits: &Limits, found: &mut Findings) {
 }
 
 /// Lag is time the generator wasted; blocked time is time that `in_flight` was full because answers were missing. No
-/// receiver can hold up the schedule itself: slots that never came due are the generator's fault whatever else is late.
-fn culprit(group: &GroupEvidence, expected: f64, limits: &Limits) -> (Code, &'static str) {
+/// receiver can hold up the schedule itself: slots that never came due are the generator's fault whatever else is late, and
+/// so are slots given up by a generator that was late itself.
+fn culprit(group: &GroupEvidence, expected: f64, limits: &Limits) -> (Code, String) {
     let high = limits.lag_ns(group.gap_ns).degraded;
     let lag = group.lag_p99_ns.unwrap_or(0) as f64;
     let blocked = group.blocked_p99_ns.unwrap_or(0) as f64;
-    let due = (group.generated + group.skipped) as f64 + group.slack;
+    let held_up = if lag > high { 0 } else { group.skipped };
+    let due = (group.generated + held_up) as f64 + group.slack;
     if lag > high && lag >= blocked {
-        (Code::GeneratorSaturated, "the generator is saturated, it sent late")
-    } else if blocked > high || group.queue_full > 0 || group.skipped > 0 {
+        (Code::GeneratorSaturated, "the generator is saturated, it sent late".to_owned())
+    } else if blocked > high || group.queue_full > 0 || group.skipped > 0 || group.waiting as f64 > group.slack {
         if due / expected * 100.0 < limits.achieved_percent.degraded {
-            return (Code::GeneratorSaturated, "the generator is saturated, it did not keep up with its own schedule");
+            let text = "the generator is saturated, it did not keep up with its own schedule";
+            return (Code::GeneratorSaturated, text.to_owned());
         }
-        (Code::TargetSaturated, "the receiver is saturated, `in_flight` was full while the generator was on time")
+        (Code::TargetSaturated, format!("the receiver is saturated, `in_flight` was full {}", meanwhile(group, high)))
     } else {
-        (Code::RateMissed, "neither lag nor blocked time says why")
+        (Code::RateMissed, "neither lag nor blocked time says why".to_owned())
+    }
+}
+
+/// What the generator did while `in_flight` was full.
+fn meanwhile(group: &GroupEvidence, lag_limit: f64) -> String {
+    match (group.lag_p99_ns, group.waiting) {
+        (Some(lag), _) if lag as f64 > lag_limit => "for longer than the generator was late".to_owned(),
+        (None, waiting) if waiting > 0 => format!("all the time and {waiting} exchanges waited at the end"),
+        _ => "while the generator was on time".to_owned(),
     }
 }
 

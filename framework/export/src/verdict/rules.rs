@@ -17,12 +17,29 @@ pub fn judge(evidence: &Evidence, limits: &Limits) -> Verdict {
     notes(evidence, &mut found);
     let mut reasons = found.reasons;
     reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.severity), reason.code));
+    let reasons = folded(reasons);
     let status = match reasons.first().map(|reason| reason.severity) {
         Some(Severity::Invalid) => Status::Invalid,
         Some(Severity::Degraded) => Status::Degraded,
         _ => Status::Valid,
     };
     Verdict { status, reasons }
+}
+
+/// Reasons of one code and severity that are told one by one.
+const REASONS_MAX: usize = 20;
+
+/// Sorted reasons, of which those beyond [`REASONS_MAX`] of one code and severity become one that counts them.
+fn folded(reasons: Vec<Reason>) -> Vec<Reason> {
+    let mut all = Vec::new();
+    for same in reasons.chunk_by(|a, b| (a.code, a.severity) == (b.code, b.severity)) {
+        let (told, rest) = same.split_at(same.len().min(REASONS_MAX));
+        all.extend_from_slice(told);
+        if let Some(first) = rest.first() {
+            all.push(Reason::more(first.code, first.severity, rest.len()));
+        }
+    }
+    all
 }
 
 /// The reasons so far.
@@ -33,8 +50,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     fn add(&mut self, code: Code, severity: Severity) -> &mut Reason {
-        let (node, actor, value, limit, unit, text) = (None, None, None, None, None, String::new());
-        self.reasons.push(Reason { code, severity, node, actor, value, limit, unit, text });
+        self.reasons.push(Reason::new(code, severity));
         self.reasons.last_mut().expect("one was just added")
     }
 
@@ -53,6 +69,26 @@ impl Findings {
 }
 
 impl Reason {
+    /// How many reasons of one kind are not told one by one; the unit of [`Reason::value`].
+    const FOLDED: &str = "reasons";
+
+    fn new(code: Code, severity: Severity) -> Self {
+        let (node, actor, value, limit, unit, text) = (None, None, None, None, None, String::new());
+        Reason { code, severity, node, actor, value, limit, unit, text }
+    }
+
+    fn more(code: Code, severity: Severity, count: usize) -> Self {
+        let unit = Some(Reason::FOLDED.to_owned());
+        let text = format!("{count} more like these");
+        Reason { value: Some(count as f64), unit, text, ..Reason::new(code, severity) }
+    }
+
+    /// The reasons that this one stands for: itself, or those that are folded into it.
+    pub fn count(&self) -> usize {
+        let folded = self.unit.as_deref() == Some(Reason::FOLDED);
+        self.value.filter(|_| folded).map_or(1, |count| count as usize)
+    }
+
     /// What was measured, and what it is held against.
     pub(crate) fn measured(&mut self, value: f64, limit: f64, unit: &str) -> &mut Self {
         self.value = Some(value);
@@ -104,8 +140,13 @@ fn stretched(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
 
 fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     let senders = || evidence.groups.iter().filter(|group| group.sends);
-    if senders().next().is_some() && senders().all(|group| group.generated == 0) {
+    if senders().next().is_some() && senders().all(|group| group.generated + group.skipped == 0) {
         found.add(Code::NoTraffic, Severity::Invalid).says("no exchange came due in the measured seconds");
+    }
+    let idle = evidence.groups.iter().all(|group| !group.sends && group.received == 0);
+    if idle && !evidence.groups.is_empty() {
+        let text = "nobody here sends, and nothing came in in the measured seconds";
+        found.add(Code::NoTraffic, Severity::Invalid).says(text);
     }
     if senders().all(|group| group.success == 0) && senders().any(|group| group.in_vain > 0) {
         let text = "not one exchange succeeded: is this the target that was meant?";
@@ -127,6 +168,7 @@ fn samples(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     let Some((samples, group)) = few().min_by_key(|(samples, _)| *samples) else { return };
     let others = match few().count() - 1 {
         0 => String::new(),
+        1 => format!(", 1 more has fewer than {}", limits.samples_p99),
         others => format!(", {others} more have fewer than {}", limits.samples_p99),
     };
     let text =

@@ -128,6 +128,9 @@ fn warm_up_and_cool_down_are_in_the_series_but_not_in_the_summary() {
     assert_eq!(s.total.metrics["response"].count, 350);
     assert_eq!(s.total.per_second.generated, 50.0);
     assert_eq!(s.groups[0].target.unwrap().seconds, 7);
+    let text = finished.text();
+    let footer = "\ncounts are of the measured seconds 2 to 9: what came due in them, and what ended in them\n";
+    assert!(text.contains(footer), "{text}");
     assert_eq!(rows(&finished.path.join("series.parquet")).len(), 60);
 }
 
@@ -187,6 +190,86 @@ fn thresholds_are_held_against_the_measured_seconds() {
 }
 
 #[test]
+fn the_drain_belongs_to_the_run_but_not_to_a_window() {
+    // 25 a second come due for four seconds, each a second before its answer, so the fifth second has answers alone
+    let outcome = |warmup: u64| {
+        let scratch = Scratch::new("drain");
+        let success = |stat: &str| Threshold {
+            text: format!("success.{stat}"),
+            scope: None,
+            metric: "success".to_owned(),
+            stat: stat.to_owned(),
+            op: Op::Equal,
+            value: if stat == "rate" { 25.0 } else { 1.0 },
+        };
+        let thresholds = vec![success("rate"), success("ratio")];
+        let meta = BundleMeta { warmup: Span::from_secs(warmup), thresholds, ..meta() };
+        let mut writer = BundleWriter::create(&scratch.join("run"), meta).unwrap();
+        let mut camera = Node::camera("camera");
+        for second in 0..5 {
+            let t = &mut camera.totals;
+            let (due, answered) = (if second < 4 { 25 } else { 0 }, if second > 0 { 25 } else { 0 });
+            (t.generated, t.attempts, t.success) = (t.generated + due, t.attempts + due, t.success + answered);
+            let of = |metric, count: u64| part(metric, &vec![1_000_000; usize::try_from(count).unwrap()]);
+            let times = vec![of(Metric::Response, answered), of(Metric::Service, answered), of(Metric::Lag, due)];
+            let report = camera.report(times);
+            store(&mut writer, report);
+            camera.second += 1;
+        }
+        let finished = writer.finish(facts(4, &[&camera])).unwrap();
+        let results = finished.thresholds.iter().map(|t| t.measured.unwrap()).collect::<Vec<_>>();
+        let window = finished.summary.window;
+        (window.to_second, window.seconds, finished.summary.total.metrics["response"].count, results)
+    };
+    assert_eq!(outcome(0), (5, 4.0, 100, vec![25.0, 1.0]));
+    assert_eq!(outcome(1), (4, 3.0, 75, vec![25.0, 1.0]));
+}
+
+#[test]
+fn what_is_stopped_by_us_belongs_to_the_drain() {
+    let scratch = Scratch::new("stopped");
+    let trimmed = BundleMeta { warmup: Span::from_secs(1), ..meta() };
+    let mut writer = BundleWriter::create(&scratch.join("run"), trimmed).unwrap();
+    let mut camera = Node::camera("camera");
+    store(&mut writer, camera.second(25, 1_000_000));
+    let mut last = camera.second(25, 1_000_000);
+    // a queue is given up in the instant in which the last second ends
+    for totals in [&mut camera.totals, &mut last.groups[0].totals] {
+        (totals.generated, totals.aborted) = (totals.generated + 7, 7);
+    }
+    store(&mut writer, last);
+    let finished = writer.finish(facts(2, &[&camera])).unwrap();
+    let measures = &finished.summary.templates[0].measures;
+    assert_eq!((measures.window.generated, measures.window.aborted, measures.totals.aborted), (32, 0, 7));
+    assert!(finished.text().contains("what ended in them; 7 exchanges were stopped at the end of the run\n"));
+}
+
+#[test]
+fn nothing_settled_is_no_ratio_of_zero() {
+    let scratch = Scratch::new("unsettled");
+    let lost = Threshold {
+        text: "lost.ratio".to_owned(),
+        scope: None,
+        metric: "lost".to_owned(),
+        stat: "ratio".to_owned(),
+        op: Op::Less,
+        value: 0.01,
+    };
+    let mut writer =
+        BundleWriter::create(&scratch.join("run"), BundleMeta { thresholds: vec![lost], ..meta() }).unwrap();
+    let mut camera = Node::camera("camera");
+    camera.totals.generated = 50;
+    store(&mut writer, camera.report(Vec::new()));
+    camera.totals.aborted = 50;
+    let finished = writer.finish(facts(1, &[&camera])).unwrap();
+    assert_eq!((finished.thresholds[0].measured, finished.thresholds[0].result), (None, Judgement::Unknown));
+    let text = finished.text();
+    assert!(text.contains("sender       generated  success  lost  aborted    rate"), "{text}");
+    let reasons: Vec<_> = finished.verdict.reasons.iter().map(|r| r.code.word()).collect();
+    assert_eq!(reasons, ["no_success"]);
+}
+
+#[test]
 fn datagrams_are_judged_over_the_whole_run() {
     // 100 datagrams, of which the books learn only at the end, in the cool-down, that 5 were lost
     let scratch = Scratch::new("datagrams");
@@ -215,5 +298,15 @@ fn datagrams_are_judged_over_the_whole_run() {
     let finished = writer.finish(facts(4, &[&camera])).unwrap();
     let results: Vec<_> = finished.thresholds.iter().map(|t| (t.measured, t.result)).collect();
     assert_eq!(results, [(Some(0.05), Judgement::Fail), (Some(0.05), Judgement::Pass)]);
+    assert!(finished.thresholds.iter().all(|t| t.unit == "ratio"));
     assert_eq!(finished.verdict.status, Status::Valid, "{:?}", finished.verdict.reasons);
+    let measures = &finished.summary.templates[0].measures;
+    assert_eq!((finished.summary.window.seconds, measures.judged_seconds), (3.0, 4.0));
+    assert_eq!((measures.per_second.generated, measures.per_second.success), (25.0, 23.75));
+    let text = finished.text();
+    assert!(
+        text.contains("\ndatagrams are settled at the end: their counts and rates are of the whole run\n"),
+        "{text}"
+    );
+    assert!(!text.contains("counts are of the measured seconds"), "{text}");
 }

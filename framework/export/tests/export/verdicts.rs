@@ -184,6 +184,66 @@ fn a_saturated_generator_is_told_from_a_saturated_receiver() {
     // no receiver can keep slots of an open loop from coming due, however long it blocks
     blocked.groups[0].generated = 1300;
     assert_eq!(first(&blocked), [Code::GeneratorSaturated]);
+    // slots given up because `in_flight` was full are the receiver's fault, unless the generator was late itself
+    blocked.groups[0].skipped = 200;
+    assert_eq!(first(&blocked), [Code::TargetSaturated, Code::Skipped]);
+    blocked.groups[0].lag_p99_ns = Some(5_000_000);
+    assert_eq!(first(&blocked), [Code::GeneratorSaturated, Code::Skipped, Code::GeneratorLate]);
+}
+
+#[test]
+fn nobody_is_told_to_be_late_and_on_time() {
+    let mut both = healthy();
+    missed(&mut both, 1200.0, 30_000_000, 400_000_000);
+    let reasons = judge(&both, &Limits::default()).reasons;
+    let codes: Vec<_> = reasons.iter().map(|r| r.code).collect();
+    assert_eq!(codes, [Code::GeneratorLate, Code::TargetSaturated]);
+    assert!(reasons[1].text.ends_with("`in_flight` was full for longer than the generator was late"), "{reasons:?}");
+    missed(&mut both, 1200.0, 1_000_000, 400_000_000);
+    let reasons = judge(&both, &Limits::default()).reasons;
+    assert!(reasons[0].text.ends_with("`in_flight` was full while the generator was on time"), "{reasons:?}");
+}
+
+#[test]
+fn a_target_that_answers_nothing_blocks_the_sender() {
+    // what left before the window fills every slot: in it nothing leaves, so nothing is recorded of lag or blocked time
+    let mut evidence = healthy();
+    let group = &mut evidence.groups[0];
+    (group.left, group.success, group.samples, group.waiting) = (Some(0.0), 0, None, 1500);
+    (group.lag_p99_ns, group.blocked_p99_ns) = (None, None);
+    let reasons = judge(&evidence, &Limits::default()).reasons;
+    assert_eq!(reasons[0].code, Code::TargetSaturated);
+    assert!(reasons[0].text.ends_with("`in_flight` was full all the time and 1500 exchanges waited at the end"));
+    evidence.groups[0].waiting = 0;
+    assert_eq!(judge(&evidence, &Limits::default()).reasons[0].code, Code::RateMissed);
+}
+
+#[test]
+fn a_run_of_receivers_alone_needs_something_that_came_in() {
+    let mut evidence = healthy();
+    evidence.groups.remove(0);
+    let verdict = judge(&evidence, &Limits::default());
+    assert_eq!((verdict.status, verdict.reasons[0].code), (Status::Invalid, Code::NoTraffic));
+    evidence.groups[0].received = 1;
+    assert_eq!(judge(&evidence, &Limits::default()).status, Status::Valid);
+}
+
+#[test]
+fn hundreds_of_reasons_of_one_code_are_folded() {
+    let mut evidence = healthy();
+    let late = |n: u32| GroupEvidence {
+        node: format!("camera-{n:03}"),
+        lag_p99_ns: Some(30_000_000),
+        ..healthy().groups[0].clone()
+    };
+    evidence.groups.extend((0..200).map(late));
+    evidence.interrupted = true;
+    let verdict = judge(&evidence, &Limits::default());
+    assert_eq!(verdict.reasons.len(), 20 + 1 + 1);
+    let folded = &verdict.reasons[20];
+    assert_eq!((folded.code, folded.severity, folded.count()), (Code::GeneratorLate, Severity::Invalid, 180));
+    assert_eq!((folded.node.as_deref(), folded.text.as_str()), (None, "180 more like these"));
+    assert_eq!(verdict.reasons.iter().map(|r| r.count()).sum::<usize>(), 201);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rehearsal_core::plan::Stop;
 use rehearsal_core::sender::{LimitReading, OnLate, SenderParams, Spread};
 use rehearsal_core::subject::PREFIX;
 use rehearsal_core::units::Rate;
-use rehearsal_core::{BuildError, GroupContext, RecipeId, Span, Wiring};
+use rehearsal_core::{BuildError, GroupContext, Outcome, RecipeId, Request, Span, Status, Time, Wiring};
 
 use crate::retry::Retry;
 use crate::spread::fan;
@@ -16,8 +16,8 @@ use crate::spread::fan;
 pub const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// Smallest payload of one datagram in bytes: the header that tells the receiver what it is.
 pub const DATAGRAM_BYTES_MIN: u64 = 32;
-/// Shortest wait of a closed loop after a request that could not leave. Assumed: long enough to bound the loop.
-const UNSENT_WAIT_MIN: Span = Span::from_millis(1);
+/// Shortest time of a closed loop between two requests that got nowhere. Assumed: long enough to bound the loop.
+const FRUITLESS_MIN: Span = Span::from_millis(1);
 
 /// The common keys of one sending group, ready for use. Shared by its members.
 #[derive(Debug)]
@@ -74,9 +74,16 @@ impl SourceSpec {
         self.streams
     }
 
-    /// How long a closed loop waits after a request that could not leave.
-    pub(super) fn unsent_wait(&self) -> Span {
-        self.retry.backoff.max(UNSENT_WAIT_MIN)
+    /// When a closed loop begins its next request: when the last has ended. What could not leave, and what a dead
+    /// target refused, may end at once: without a wait of one back-off the loop would turn without end.
+    pub(super) fn next_intended(&self, request: &Request, outcome: &Outcome) -> Time {
+        let (wait, done) = (self.retry.backoff.max(FRUITLESS_MIN), outcome.times.done);
+        match outcome.status {
+            Status::Unsent => done.saturating_add(wait),
+            // one that was waited for has bounded the loop already
+            Status::Unacknowledged => done.max(request.intended.saturating_add(wait)),
+            _ => done,
+        }
     }
 
     fn resolve(params: &SenderParams, targets: Targets, spoiled: RecipeId) -> Self {

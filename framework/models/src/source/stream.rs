@@ -126,13 +126,20 @@ impl Stream {
         Slot { seq, intended }
     }
 
+    /// Gives up the slots that came due before `now` and were not used; their number.
+    pub(super) fn overdue(&mut self, now: Time) -> u64 {
+        match &mut self.schedule {
+            Schedule::Paced(pacer) => pacer.skip_before(now),
+            _ => 0,
+        }
+    }
+
     /// Sends `payload` to where request `slot` goes; returns the number of exchanges opened.
     pub(super) fn send(
         &mut self,
         spec: &SourceSpec,
         place: Place,
         slot: Slot,
-        at: Time,
         payload: Payload,
         out: &mut Outbox,
     ) -> u32 {
@@ -143,7 +150,7 @@ impl Stream {
             let to = spec.targets.base.member(instance(spec.spread, source, seq, spec.targets.len));
             let payload = self.spoil(spec, payload, out);
             if !spec.targets.carrier.is_exchange() {
-                out.send(Datagram { to, stream: place.stream, seq, intended, at, payload });
+                out.send(Datagram { to, stream: place.stream, seq, intended, at: intended, payload });
                 continue;
             }
             out.request(Request {
@@ -154,7 +161,7 @@ impl Stream {
                 attempt: 0,
                 last: spec.retry.is_last(0),
                 intended,
-                at,
+                at: intended,
                 deadline: spec.deadline,
                 limit: spec.limit,
                 payload,

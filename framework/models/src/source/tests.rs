@@ -144,6 +144,19 @@ fn a_closed_loop_waits_when_nothing_can_leave() {
 }
 
 #[test]
+fn a_closed_loop_does_not_spin_on_a_target_that_refuses() {
+    let refuses = |_: &Request| (Status::Unacknowledged, Span::from_micros(50));
+    let once = |backoff| SenderParams { retries: 0, backoff, ..params(None, None) };
+    for (backoff, number) in [(ms(100), 10), (Span::ZERO, 1000)] {
+        let rig = Rig::new(&once(backoff), refuses).run(Some(AT + ms(1000)));
+        assert_eq!((rig.requests.len(), rig.finished), (number, 1), "one each back-off or millisecond");
+    }
+    // a time-out has been waited for already
+    let rig = Rig::new(&once(ms(100)), |_| (Status::Unacknowledged, ms(250))).run(Some(AT + ms(1000)));
+    assert_eq!(starts(&rig), [0, 250_000_000, 500_000_000, 750_000_000]);
+}
+
+#[test]
 fn a_stop_ends_everything_but_what_is_under_way() {
     let mut rig = Rig::new(&SenderParams { streams: 3, ..params(Some(10), None) }, |_| (Status::Rejected, ms(150)));
     rig.start(None);
@@ -225,8 +238,9 @@ fn a_live_stream_encodes_one_at_a_time_and_counts_from_the_schedule() {
     rig.encoding.0 = ms(150);
     let rig = rig.run(None);
     assert_eq!((rig.encodes.clone(), rig.seqs()), (vec![0, 1, 2], vec![0, 1, 2]));
-    let late: Vec<u64> = rig.requests.iter().map(|r| r.at.since(r.intended).as_nanos() / 1_000_000).collect();
-    assert_eq!(late, [150, 200, 250], "each waits for the one before it");
+    let late = rig.requests.iter().zip(&rig.wished).map(|(r, wished)| wished.since(r.at).as_nanos() / 1_000_000);
+    assert_eq!(late.collect::<Vec<_>>(), [150, 200, 250], "each waits for the one before it, and is late by that");
+    assert!(rig.requests.iter().all(|r| r.at == r.intended));
     assert!(rig.requests.iter().all(|r| r.payload.bytes == 150));
     assert_eq!(rig.finished, 1);
 }
@@ -243,10 +257,49 @@ fn an_encoder_that_is_too_slow_has_a_bounded_queue() {
 }
 
 #[test]
+fn what_waits_for_an_encoder_at_the_stop_is_skipped() {
+    for (len, spread, fan) in [(1, Spread::RoundRobin, 1), (3, Spread::All, 3)] {
+        let params = SenderParams { queue: 3, spread, ..params(Some(10), None) };
+        let mut rig = Rig::over(&mut Bench::new(len, Carrier::Http1), &params, true, answers(ms(1)));
+        rig.encoding.0 = ms(450);
+        rig.start(None);
+        rig.go_on(AT + ms(2_000));
+        rig.feed(AT + ms(2_000), Event::Stop);
+        let skipped = rig.count(MetricId::SKIPPED);
+        rig.go_on(Time::MAX);
+        assert_eq!(rig.count(MetricId::SKIPPED), skipped, "what is made after the stop is counted once");
+        let generated = rig.requests.len() as u64;
+        // one slot each 100 ms for two seconds, whatever the phase; four or so were sent
+        assert_eq!(generated + skipped, 20 * fan, "{generated} + {skipped}");
+        assert!((3 * fan..=4 * fan).contains(&generated), "{generated}");
+        assert_eq!(rig.finished, 1);
+    }
+    // a closed loop has no schedule: what it has begun and not sent was never due
+    let params = SenderParams { in_flight: 3, ..params(None, None) };
+    let mut rig = Rig::over(&mut Bench::new(1, Carrier::Http1), &params, true, answers(ms(1)));
+    rig.start(None);
+    rig.feed(AT, Event::Stop);
+    rig.go_on(Time::MAX);
+    assert_eq!((rig.encodes.len(), rig.count(MetricId::SKIPPED), rig.finished), (1, 0, 1));
+}
+
+#[test]
+fn slots_that_a_late_timer_has_not_used_are_skipped_at_the_stop() {
+    let mut rig = Rig::new(&params(Some(10), None), answers(ms(1)));
+    rig.start(None);
+    rig.go_on(AT + ms(500));
+    // the timer of these five slots comes too late
+    rig.feed(AT + ms(1_000), Event::Stop);
+    assert_eq!((rig.requests.len(), rig.count(MetricId::SKIPPED), rig.finished), (5, 5, 1));
+}
+
+#[test]
 fn a_clip_that_cannot_be_encoded_ends_its_stream() {
     let mut rig = Rig::over(&mut Bench::new(1, Carrier::Http1), &params(Some(10), None), true, answers(ms(1)));
-    rig.encoding = (ms(500), WorkResult::Invalid);
+    rig.encoding = (ms(450), WorkResult::Invalid);
     let rig = rig.run(None);
+    // four more came due meanwhile, at any phase
+    assert_eq!(rig.count(MetricId::SKIPPED), 5);
     assert_eq!((rig.count(ENCODE_FAILED), rig.requests.len(), rig.finished, rig.pending_timers()), (1, 0, 1, 0));
 }
 

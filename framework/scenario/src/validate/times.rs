@@ -7,10 +7,11 @@ use rehearsal_core::time::Span;
 
 use crate::draft::{ActorDraft, Draft, Entry, LinkDraft};
 use crate::error::Problems;
+use crate::table::duration as words;
 use crate::tables::ExperimentTable;
 
 /// The longest run. Assumed: a year; the clock itself holds 584.
-const RUN_MAX: Span = Span::from_secs(366 * 24 * 3600);
+pub(crate) const RUN_MAX: Span = Span::from_secs(366 * 24 * 3600);
 /// The longest wait inside a run. Assumed: nobody waits a day for an answer.
 const WAIT_MAX: Span = Span::from_secs(24 * 3600);
 
@@ -40,7 +41,8 @@ pub(super) fn sender(actor: &ActorDraft, problems: &mut Problems<'_>) {
         at_most(WAIT_MAX, "deadline", limit.deadline, keys.at("limit"), problems);
     }
     if let Some(paced) = paced(sender).filter(|paced| *paced > RUN_MAX) {
-        let reason = format!("so many requests at this rate take {paced}, at most {RUN_MAX} are possible");
+        let reason =
+            format!("so many requests at this rate take {}, at most {} are possible", words(paced), words(RUN_MAX));
         let key = if sender.requests.is_some() { "requests" } else { "rate" };
         problems.rule(keys.at(key), reason, None);
     }
@@ -61,6 +63,6 @@ pub(crate) fn paced(sender: &SenderParams) -> Option<Span> {
 
 fn at_most(bound: Span, key: &str, span: Span, at: &Range<usize>, problems: &mut Problems<'_>) {
     if span > bound {
-        problems.rule(at, format!("`{key}` is {span}, at most {bound} are possible"), None);
+        problems.rule(at, format!("`{key}` is {}, at most {} are possible", words(span), words(bound)), None);
     }
 }

@@ -7,11 +7,15 @@ use crate::error::{Problem, Problems};
 use crate::experiment::is_url;
 use crate::suggest;
 use crate::tables::NodeTable;
+use crate::validate::names::{CONTROL, LOGGER};
 
 /// Most instances of one actor over all instances of its node. Assumed: more than any laboratory's.
 pub(crate) const MEMBERS_MAX: u64 = 1_000_000;
 /// Most streams of one actor over all its instances. Assumed: 16 bytes of random state each stay below 200 MB.
 pub(crate) const STREAMS_MAX: u64 = 10_000_000;
+
+/// Why a service is no target.
+const SERVICE: &str = "it is a service and takes no traffic";
 
 /// Products of counts that no engine could hold.
 pub(super) fn sizes(node: &Entry<NodeTable>, actor: &ActorDraft, problems: &mut Problems<'_>) {
@@ -45,7 +49,9 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
     });
     let receivers: Vec<String> = receivers.collect();
     let help = || {
-        let near = suggest::help(to, receivers.iter().map(String::as_str));
+        let beside = receivers.iter().find(|r| r.split('/').next() == to.split('/').next());
+        let beside = beside.filter(|_| to.contains('/')).map(|r| format!("write `{r}`"));
+        let near = beside.or_else(|| suggest::help(to, receivers.iter().map(String::as_str)));
         near.or_else(|| Some("add a node with an actor of a receiving kind".to_owned()))
     };
     if is_url(to) {
@@ -55,6 +61,12 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
         let reason = format!("`{to}` is not of the form `node/actor`");
         return problems.helped(span, Problem::Value { key: "to".into(), reason }, help());
     };
+    // services that are added have no line in the file
+    let named = |node: &str, actor: &str| nodes.get(node).is_some_and(|actors| actors.contains_key(actor));
+    let added = if nodes.contains_key(to_node) { to_actor == LOGGER } else { to_node == CONTROL };
+    if added && !named(to_node, to_actor) {
+        return problems.helped(span, cannot(SERVICE), help());
+    }
     let Some(actors) = nodes.get(to_node) else {
         let known = suggest::help(to_node, nodes.keys().map(String::as_str));
         return problems.helped(span, Problem::Unknown { what: "node", name: to_node.to_owned() }, known);
@@ -71,7 +83,7 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
             problems.helped(span, cannot("it would send to itself"), help());
         }
         Some(Some(Role::Sender)) => problems.helped(span, cannot("it only sends"), help()),
-        Some(Some(Role::Service)) => problems.helped(span, cannot("it is a service of the experiment"), help()),
+        Some(Some(Role::Service)) => problems.helped(span, cannot(SERVICE), help()),
         // of an actor whose own table is wrong, that has been told
         Some(Some(Role::Receiver) | None) => {}
     }

@@ -91,20 +91,23 @@ fn values_without_unit_zero_and_negative_are_refused() {
         &spoilt("workers = 8", "listen = \"here\""),
         &["`listen`: this is no address; write for instance `127.0.0.1:7001`"],
     );
-    tells(&spoilt("\"10s\"", "\"10s\"\nseed = 9223372036854775808"), &["`seed`: 9223372036854775808 is out of range"]);
-    tells(&spoilt("\"10s\"", "\"10s\"\nseed = 9007199254740992"), &["it must be at most 9007199254740991"]);
+    tells(
+        &spoilt("\"10s\"", "\"10s\"\nseed = 9223372036854775808"),
+        &["`seed`: 9223372036854775808 is out of range", "(2^53 − 1)"],
+    );
+    tells(&spoilt("\"10s\"", "\"10s\"\nseed = 9007199254740992"), &["it must be at most 9007199254740991 (2^53 − 1)"]);
     assert_eq!(spoilt("count = 2", "count = 99999999999999999999").matches("x.toml:").count(), 1);
 }
 
 #[test]
 fn durations_beyond_reason_are_refused() {
-    tells(&spoilt("\"10s\"", "\"9000h\""), &["`duration` is 9000h, at most 8784h are possible"]);
-    tells(&spoilt("requests = 100", "timeout = \"25h\""), &["`timeout` is 25h, at most 24h are possible"]);
-    tells(&spoilt("\"1ms\"", "\"25h\""), &["`delay` is 25h"]);
+    tells(&spoilt("\"10s\"", "\"9000h\""), &["`duration` is 9000 h, at most 8784 h are possible"]);
+    tells(&spoilt("requests = 100", "timeout = \"25h\""), &["`timeout` is 25 h, at most 24 h are possible"]);
+    tells(&spoilt("\"1ms\"", "\"25h\""), &["`delay` is 25 h"]);
     tells(&spoilt("requests = 100", "requests = 1000000000"), &["so many requests at this rate take"]);
     tells(&spoilt("\"25/s\"", "\"1/9000h\""), &["so many requests at this rate take"]);
     let default = format!("{GOOD}[links.default]\njitter = \"25h\"\n");
-    tells(&bad(&default), &["x.toml:26:8: `jitter` is 25h"]);
+    tells(&bad(&default), &["x.toml:26:8: `jitter` is 25 h"]);
 }
 
 #[test]
@@ -179,4 +182,34 @@ fn no_damage_to_a_file_is_a_panic_and_every_place_exists() {
         }
     }
     assert!(refused > 1000, "{refused} of {} files were refused", 4 * GOOD.len());
+}
+
+#[test]
+fn services_are_no_targets() {
+    for service in ["receiver/logger", "control/controller"] {
+        tells(
+            &spoilt("to = \"receiver/main\"", &format!("to = \"{service}\"")),
+            &[&format!("`{service}` cannot receive: it is a service and takes no traffic"), "write `receiver/main`"],
+        );
+    }
+}
+
+#[test]
+fn ranges_and_exponents_are_answered() {
+    tells(
+        &spoilt("requests = 100", "bytes = \"5kB..1kB\""),
+        &["`5kB..1kB` is a range, one size is wanted", "write for instance `5kB`"],
+    );
+    for text in ["1e30s", "1.5E-3s"] {
+        tells(&spoilt("\"10s\"", &format!("\"{text}\"")), &[&format!("`{text}` has an exponent"), "plain digits"]);
+    }
+}
+
+#[test]
+fn what_a_file_says_cannot_steer_a_terminal() {
+    let told = spoilt("\"small\"", "\"a\\u001B[2J\\nb\"");
+    assert!(told.contains("\\u{1b}[2J\\nb"), "{told}");
+    assert!(!told.contains('\u{1b}'), "{told}");
+    let long = spoilt("\"1ms\"", &format!("\"1parsec\" # {}", "x".repeat(100_000)));
+    assert!(long.len() < 600 && long.contains("no unit of a duration"), "{long}");
 }

@@ -1,10 +1,12 @@
 //! What the command line changes.
 
+use std::path::Path;
+
 use rehearsal_core::plan::Stop;
 use rehearsal_core::time::Span;
 use rehearsal_scenario::{Experiment, LoadOptions};
 
-use super::support::{GOOD, load_with, tells};
+use super::support::{GOOD, load, load_with, tells};
 
 fn options(sets: &[&str]) -> LoadOptions {
     LoadOptions { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..LoadOptions::default() }
@@ -77,9 +79,13 @@ fn scale_shrinks_requests_and_durations_down_to_a_bound() {
     assert_eq!((requests(&least), least.stop), (Some(1), Stop::After(Span::from_secs(1))));
     assert_eq!(least.warmup, Span::ZERO, "a part of a second would leave nothing to measure");
     assert!(least.notes[0].contains("scaled by 0.0001"));
+    assert_eq!(least.notes[1], "sensor/main: requests scaled to 1 per stream, the least there is");
+    assert_eq!(least.notes[2], "duration scaled to 1 s, the least there is");
     for factor in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        tells(&refused(&scaled(factor)), &["--scale", "above zero"]);
+        tells(&refused(&scaled(factor)), &[&format!("--scale: {factor} is out of range"), "above zero"]);
     }
+    tells(&refused(&scaled(1e300)), &["--scale: 1e300 is out of range", "more requests than can be counted"]);
+    tells(&refused(&scaled(1e7)), &["--scale: 10000000 is out of range", "a run takes at most 8784 h"]);
 }
 
 #[test]
@@ -110,4 +116,79 @@ fn only_and_without_choose_the_nodes_of_this_process() {
     assert_eq!(local(&["sensor"], &["sensor-1"]), ["sensor-2", "control"]);
     tells(&refused(&choose(&["sensr"], &[])), &["--only: there is no node `sensr`", "did you mean `sensor`?"]);
     tells(&refused(&choose(&[], &["sensor", "receiver"])), &["nothing is left to run"]);
+}
+
+#[test]
+fn a_base_folder_takes_the_place_of_the_file_s() {
+    let base = |base: Option<&str>| {
+        let options = LoadOptions { base: base.map(Into::into), ..LoadOptions::default() };
+        load_with(GOOD, &options).expect("loads").plan(0).base
+    };
+    assert_eq!(base(None), Path::new(""));
+    assert_eq!(base(Some("configs")), Path::new("configs"));
+}
+
+#[test]
+fn receivers_must_be_found_by_senders_elsewhere() {
+    let hidden = |text: &str, only: &[&str]| {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        load_with(text, &LoadOptions { only, ..LoadOptions::default() }).expect("loads").hidden_receivers()
+    };
+    assert_eq!(hidden(GOOD, &["receiver"]), ["receiver/main"]);
+    assert_eq!(hidden(GOOD, &["receiver", "sensor-1"]), ["receiver/main"], "one sender is elsewhere");
+    assert_eq!(hidden(GOOD, &[]).len() + hidden(GOOD, &["sensor"]).len(), 0);
+    let fixed = |at: &str| GOOD.replace("workers = 8", &format!("listen = \"{at}\""));
+    assert_eq!(hidden(&fixed("127.0.0.1:7001"), &["receiver"]), Vec::<String>::new());
+    assert_eq!(hidden(&fixed("127.0.0.1:0"), &["receiver"]), ["receiver/main"], "port 0 is nobody's");
+}
+
+#[test]
+fn a_process_judges_what_it_measures() {
+    let limits = "\"response.p99\" = \"<1s\"\n\"served.ratio\" = \">99%\"\n\"received.ratio\" = \">99%\"\n";
+    let text = format!("{GOOD}[thresholds]\n{limits}");
+    let judged = |only: &[&str]| {
+        let only = only.iter().map(|name| (*name).to_owned()).collect();
+        let experiment = load_with(&text, &LoadOptions { only, ..LoadOptions::default() }).expect("loads");
+        let left_out = experiment.notes.iter().filter(|note| note.contains("is left out")).count();
+        (experiment.judged().map(|t| t.key()).collect::<Vec<_>>(), left_out)
+    };
+    assert_eq!(judged(&[]).0.len(), 3);
+    assert_eq!(judged(&["receiver"]), (vec!["served.ratio".to_owned()], 2));
+    assert_eq!(judged(&["sensor-1"]), (vec!["response.p99".to_owned()], 2));
+}
+
+#[test]
+fn a_closed_loop_that_costs_nothing_is_told() {
+    let free = GOOD
+        .replace("rate = \"25/s\"\nrequests = 100\n", "")
+        .replace("delay = \"1ms\"", "connection = \"per-request\"");
+    let experiment = load(&free).expect("it may be emulated");
+    let told = experiment.ends_in_virtual_time().expect_err("it never ends").to_string();
+    tells(&told, &["x.toml:16:6: `sensor/main`: a closed loop that costs nothing never ends in virtual time"]);
+    tells(&told, &["give the link a delay or rate, the receiver an analyzer pause, or the sender a rate"]);
+    assert!(experiment.notes.iter().any(|note| note.contains("`simulate` refuses this")), "{:?}", experiment.notes);
+    for (from, to) in [
+        ("to = \"receiver/main\"", "to = \"receiver/main\"\nrequests = 5"),
+        ("to = \"receiver/main\"", "to = \"receiver/main\"\nrate = \"5/s\""),
+        ("workers = 8", "analyzer = { pause = \"1ms\" }"),
+        ("connection = \"per-request\"", "rate = \"1Gbit/s\""),
+        ("sensor->receiver\"]", "receiver->sensor\"]\ndelay = \"1ms\""),
+    ] {
+        assert!(free.contains(from));
+        let experiment = load(&free.replacen(from, to, 1)).expect("loads");
+        assert!(experiment.ends_in_virtual_time().is_ok(), "{to}");
+        assert!(!experiment.notes.iter().any(|note| note.contains("`simulate` refuses")), "{to}");
+    }
+}
+
+#[test]
+fn what_datagrams_and_addresses_mean_is_told() {
+    let udp = GOOD
+        .replace("delay = \"1ms\"", "carrier = \"udp\"")
+        .replace("workers = 8", "listen = \"192.0.2.1:7000\"\nanalyzer = { pause = \"1ms\" }");
+    let notes = load(&format!("{udp}[thresholds]\n\"response.p99\" = \"<1s\"\n")).expect("loads").notes;
+    let notes = notes.join("\n");
+    tells(&notes, &["threshold `response.p99 <1s` cannot be measured over `udp`"]);
+    tells(&notes, &["receiver/main: its analyzer does not act on datagrams"]);
+    tells(&notes, &["listens on 192.0.2.1:7000, which is not loopback: `emulate` needs `--allow 192.0.2.1/32`"]);
 }

@@ -99,7 +99,7 @@ fn totals_are_known_where_they_can_be() {
     let short = good(&GOOD.replace("requests = 100", "requests = 1000"));
     assert_eq!(short.totals().requests, Some(500));
     assert!(
-        short.notes.contains(&"sensor/main: its requests take 40s at their rate, the run only 10s".to_owned()),
+        short.notes.contains(&"sensor/main: its requests take 40 s at their rate, the run only 10 s".to_owned()),
         "{:?}",
         short.notes
     );
@@ -117,7 +117,7 @@ fn the_explanation_is_aligned_and_complete() {
         explain(&good(&file)),
         "\
 experiment small
-  ends 10s after the start; 1 run with seed 1
+  ends 10 s after the start; 1 run with seed 1
 
 hosts
   lab  4 cores  6 vCPU asked by sensor ×2
@@ -128,7 +128,7 @@ nodes
   control                    controller, aggregator, logger  not measured
 
 traffic of one run
-  sensor/main -> receiver/main  2 streams  at 25/s each  50 requests/s  200 requests  200 kB  http1, connections kept, 1ms delay
+  sensor/main -> receiver/main  2 streams  at 25/s each  50 requests/s  200 requests  200 kB  http1, connections kept, 1 ms delay
   all                           2 streams                50 requests/s  200 requests  200 kB
 
 thresholds

@@ -25,6 +25,7 @@ use tokio::net::TcpStream;
 
 use super::{ConnectionId, LINGERING_MAX, Line, Target};
 use crate::http::{HEAD, status, write_head};
+use crate::losses::Loss;
 use crate::shard::{Answer, Outgoing, Shard};
 
 /// How long a connection that was used once waits for its peer to close it. Assumed: several times any round trip in a
@@ -45,23 +46,31 @@ pub(super) async fn run(
     let mut link = None;
     while let Some(job) = next(&shard, id, &mut link).await {
         let attempt = job.id;
-        line.cut.set(false);
+        line.cut.set(None);
         let answer = tokio::select! {
             biased;
-            () = cut(&line) => None,
-            answer = exchange(&shard, &mut link, &target, job) => Some(answer),
+            status = cut(&line) => Err(status),
+            answer = exchange(&shard, &mut link, &target, job) => Ok(answer),
         };
         match answer {
-            Some(answer) if target.connection == Connection::PerRequest => {
+            Ok(answer) if target.connection == Connection::PerRequest => {
                 linger(link.take(), &lingering);
                 shard.borrow_mut().complete(id, attempt, answer);
             }
-            Some(answer) => shard.borrow_mut().complete(id, attempt, answer),
-            None => link = None,
+            Ok(answer) => shard.borrow_mut().complete(id, attempt, answer),
+            Err(status) => {
+                if link.take().is_none() && status == Status::Unacknowledged {
+                    lost(&shard, &target, Loss::Late);
+                }
+            }
         }
     }
     drop(link);
     shard.borrow_mut().closed(id);
+}
+
+fn lost(shard: &RefCell<Shard>, target: &Target, loss: Loss) {
+    shard.borrow_mut().connection_lost(target.node, target.address, loss);
 }
 
 /// Lets a connection that was used once end on its own, if few do so.
@@ -88,13 +97,13 @@ async fn next(shard: &RefCell<Shard>, id: ConnectionId, link: &mut Option<Link>)
     .await
 }
 
-/// Returns when the shard cuts the attempt off.
-async fn cut(line: &Line) {
+/// Returns when the shard cuts the attempt off, with its outcome.
+async fn cut(line: &Line) -> Status {
     poll_fn(|cx| {
         line.listen(cx);
-        if line.cut.get() { Poll::Ready(()) } else { Poll::Pending }
+        line.cut.get().map_or(Poll::Pending, Poll::Ready)
     })
-    .await;
+    .await
 }
 
 async fn exchange(shard: &RefCell<Shard>, link: &mut Option<Link>, target: &Target, job: Outgoing) -> Answer {
@@ -105,8 +114,9 @@ async fn exchange(shard: &RefCell<Shard>, link: &mut Option<Link>, target: &Targ
             match Link::open(target).await {
                 Ok(fresh) => *link = Some(fresh),
                 Err(why) => {
-                    if is_shortage(&why) {
-                        shard.borrow_mut().short_of_connections();
+                    match is_shortage(&why) {
+                        true => shard.borrow_mut().short_of_connections(),
+                        false => lost(shard, target, Loss::opening(&why)),
                     }
                     return NONE;
                 }
@@ -121,8 +131,14 @@ async fn exchange(shard: &RefCell<Shard>, link: &mut Option<Link>, target: &Targ
                 *link = None;
                 request = *unsent;
             }
-            Ended::Unwritten(_) | Ended::Broken => {
+            Ended::Unwritten(_) => {
                 *link = None;
+                lost(shard, target, Loss::Closed);
+                return NONE;
+            }
+            Ended::Broken(loss) => {
+                *link = None;
+                lost(shard, target, loss);
                 return NONE;
             }
         }
@@ -158,13 +174,18 @@ struct Link {
     protocol: Protocol,
 }
 
-struct Protocol(Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>, bool);
+struct Protocol {
+    open: Option<http1::Connection<TokioIo<TcpStream>, Full<Bytes>>>,
+    over: bool,
+    /// How it ended, if it did not end well.
+    loss: Option<Loss>,
+}
 
 enum Ended {
     Answered(Answer),
     /// Not a byte was written: the request comes back.
     Unwritten(Box<Request<Full<Bytes>>>),
-    Broken,
+    Broken(Loss),
 }
 
 impl Link {
@@ -173,7 +194,7 @@ impl Link {
         stream.set_nodelay(true)?;
         let io = TokioIo::new(stream);
         let (send, protocol) = http1::Builder::new().handshake(io).await.map_err(io::Error::other)?;
-        Ok(Link { send, protocol: Protocol(Some(protocol), false) })
+        Ok(Link { send, protocol: Protocol { open: Some(protocol), over: false, loss: None } })
     }
 
     async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Ended {
@@ -189,24 +210,30 @@ impl Link {
         }
         let mut reply = pin!(self.send.try_send_request(request));
         match self.protocol.beside(|cx| reply.as_mut().poll(cx)).await {
-            Ok(response) => self.read(response).await.map_or(Ended::Broken, Ended::Answered),
-            Err(mut why) => why.take_message().map_or(Ended::Broken, |unsent| Ended::Unwritten(Box::new(unsent))),
+            Ok(response) => match self.read(response).await {
+                Ok(answer) => Ended::Answered(answer),
+                Err(why) => Ended::Broken(Loss::answering(&why)),
+            },
+            Err(mut why) => match why.take_message() {
+                Some(unsent) => Ended::Unwritten(Box::new(unsent)),
+                None => Ended::Broken(self.protocol.loss.unwrap_or_else(|| Loss::answering(why.error()))),
+            },
         }
     }
 
     /// Reads an answer to its end; only its length matters.
-    async fn read(&mut self, response: Response<Incoming>) -> Option<Answer> {
+    async fn read(&mut self, response: Response<Incoming>) -> hyper::Result<Answer> {
         let status = status(response.status());
         let mut body = response.into_body();
         let mut bytes = 0;
         while !body.is_end_stream() {
             match self.protocol.beside(|cx| Pin::new(&mut body).poll_frame(cx)).await {
                 Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, |d| d.len() as u32),
-                Some(Err(_)) => return None,
+                Some(Err(why)) => return Err(why),
                 None => break,
             }
         }
-        Some(Answer { status, bytes })
+        Ok(Answer { status, bytes })
     }
 
     /// Lets the peer close first, as a server does that was told `connection: close` (RFC 9112 §9.6), so that this
@@ -214,7 +241,7 @@ impl Link {
     async fn linger(mut self) {
         let _ = tokio::time::timeout(LINGER, async {
             poll_fn(|cx| if self.protocol.is_over(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
-            let Some(protocol) = self.protocol.0.take() else { return };
+            let Some(protocol) = self.protocol.open.take() else { return };
             let stream = protocol.into_parts().io.into_inner();
             let mut rest = [0_u8; 64];
             while stream.readable().await.is_ok() {
@@ -232,15 +259,16 @@ impl Link {
 impl Protocol {
     /// Drives it; whether the connection is over.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        if let Some(open) = self.0.as_mut().filter(|_| !self.1)
+        if let Some(open) = self.open.as_mut().filter(|_| !self.over)
             && let Poll::Ready(end) = open.poll_without_shutdown(cx)
         {
-            self.1 = true;
-            if end.is_err() {
-                self.0 = None;
+            self.over = true;
+            if let Err(why) = end {
+                self.loss = Some(Loss::answering(&why));
+                self.open = None;
             }
         }
-        self.1
+        self.over
     }
 
     /// Waits for `poll` and drives the protocol meanwhile. When the connection is over, whoever waits for it is told.
@@ -249,7 +277,7 @@ impl Protocol {
             let over = self.is_over(cx);
             match poll(cx) {
                 Poll::Pending if over => {
-                    self.0 = None;
+                    self.open = None;
                     poll(cx)
                 }
                 ready => ready,

@@ -142,6 +142,8 @@ type Peer = Box<dyn Fn(&Request) -> (Status, Span)>;
 pub(super) struct Rig {
     pub(super) source: Source<Plain>,
     pub(super) requests: Vec<Request>,
+    /// When each of them was wished for.
+    pub(super) wished: Vec<Time>,
     pub(super) datagrams: Vec<Datagram>,
     pub(super) encodes: Vec<u64>,
     pub(super) counts: BTreeMap<MetricId, u64>,
@@ -172,6 +174,7 @@ impl Rig {
         Rig {
             source: Source::new(&spec, bench, 0, Plain { live }),
             requests: Vec::new(),
+            wished: Vec::new(),
             datagrams: Vec::new(),
             encodes: Vec::new(),
             counts: BTreeMap::new(),
@@ -243,6 +246,7 @@ impl Rig {
                     let (_, service) = (self.peer)(&request);
                     self.enqueue(request.at.max(now) + service, Due::Done(Box::new(request)));
                     self.requests.push(request);
+                    self.wished.push(now);
                 }
                 Command::Send(datagram) => self.datagrams.push(datagram),
                 Command::Work { key, work: Work::Encode { frame, .. } } => {
