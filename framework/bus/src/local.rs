@@ -46,7 +46,18 @@ struct Counts {
 /// A bus between `shards` shards: a port and an inbox for each, in their order. `subjects` is the number of subjects
 /// known, `shard_of` tells where an actor lives.
 pub fn local(routes: &Routes, subjects: u32, shards: usize, shard_of: &dyn Fn(ActorId) -> usize) -> Vec<(Port, Inbox)> {
-    with_room(routes, subjects, shards, shard_of, INBOX_DELIVERIES_MAX)
+    with_room(routes, subjects, shards, shard_of, None, INBOX_DELIVERIES_MAX)
+}
+
+/// As [`local`], with one more port and inbox at the end, for whoever speaks for other processes. It gets what is
+/// published here on the subjects that `heard_elsewhere` names, and nothing of what it sends comes back to it.
+pub fn local_and_beyond(
+    routes: &Routes,
+    heard_elsewhere: &[bool],
+    shards: usize,
+    shard_of: &dyn Fn(ActorId) -> usize,
+) -> Vec<(Port, Inbox)> {
+    with_room(routes, heard_elsewhere.len() as u32, shards, shard_of, Some(heard_elsewhere), INBOX_DELIVERIES_MAX)
 }
 
 fn with_room(
@@ -54,13 +65,16 @@ fn with_room(
     subjects: u32,
     shards: usize,
     shard_of: &dyn Fn(ActorId) -> usize,
+    heard_elsewhere: Option<&[bool]>,
     room: usize,
 ) -> Vec<(Port, Inbox)> {
     let counts = Arc::new(Counts::default());
-    let (peers, queues): (Vec<_>, Vec<_>) = (0..shards).map(|_| mpsc::channel(room)).unzip();
+    let (peers, queues): (Vec<_>, Vec<_>) =
+        (0..shards + usize::from(heard_elsewhere.is_some())).map(|_| mpsc::channel(room)).unzip();
     let peers: Arc<[mpsc::Sender<Delivery>]> = peers.into();
     let ends = queues.into_iter().enumerate().map(|(shard, queue)| {
-        let split = Split::new(routes, subjects, shard, shard_of);
+        let beyond = heard_elsewhere.map(|heard| (shards, heard)).filter(|_| shard != shards);
+        let split = Split::new(routes, subjects, shard, shard_of, beyond);
         (Port { split, peers: peers.clone(), counts: counts.clone() }, Inbox { queue, counts: counts.clone() })
     });
     ends.collect()

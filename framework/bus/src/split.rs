@@ -22,16 +22,24 @@ pub(crate) struct Row {
 }
 
 impl Split {
-    /// The view of `shard`; `shard_of` tells where an actor lives.
-    pub(crate) fn new(routes: &Routes, subjects: u32, shard: usize, shard_of: &dyn Fn(ActorId) -> usize) -> Self {
+    /// The view of `shard`; `shard_of` tells where an actor lives, `beyond` who speaks for other processes, and for
+    /// which subjects.
+    pub(crate) fn new(
+        routes: &Routes,
+        subjects: u32,
+        shard: usize,
+        shard_of: &dyn Fn(ActorId) -> usize,
+        beyond: Option<(usize, &[bool])>,
+    ) -> Self {
         let mut split = Split::default();
         // equal sets are one slice in the routes: its address names it
-        let mut known: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        let mut known: BTreeMap<(usize, usize, Option<usize>), u32> = BTreeMap::new();
         for subject in 0..subjects {
             let hearers = routes.hearers(SubjectId(subject));
-            let name = (hearers.as_ptr() as usize, hearers.len());
+            let out = beyond.filter(|(_, heard)| heard[subject as usize]).map(|(peer, _)| peer);
+            let name = (hearers.as_ptr() as usize, hearers.len(), out);
             let row = *known.entry(name).or_insert_with(|| {
-                split.rows.push(Row::new(hearers, shard, shard_of));
+                split.rows.push(Row::new(hearers, shard, shard_of, out));
                 split.rows.len() as u32 - 1
             });
             split.row_of.push(row);
@@ -46,7 +54,7 @@ impl Split {
 }
 
 impl Row {
-    fn new(hearers: &[ActorId], shard: usize, shard_of: &dyn Fn(ActorId) -> usize) -> Self {
+    fn new(hearers: &[ActorId], shard: usize, shard_of: &dyn Fn(ActorId) -> usize, out: Option<usize>) -> Self {
         let mut row = Row::default();
         let mut there: BTreeMap<usize, u64> = BTreeMap::new();
         for &actor in hearers {
@@ -55,7 +63,7 @@ impl Row {
                 at => *there.entry(at).or_default() += 1,
             }
         }
-        row.there = there.into_iter().collect();
+        row.there = there.into_iter().chain(out.map(|peer| (peer, 1))).collect();
         row
     }
 }

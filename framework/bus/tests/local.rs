@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rehearsal_bus::{INBOX_DELIVERIES_MAX, Inbox, Port, local};
+use rehearsal_bus::{INBOX_DELIVERIES_MAX, Inbox, Port, local, local_and_beyond};
 use rehearsal_core::assembly::{Assembly, NoMedia};
 use rehearsal_core::kind::Build;
 use rehearsal_core::message::Header;
@@ -54,8 +54,16 @@ fn node(name: &str, count: u32, hears: &'static [&'static str]) -> NodePlan {
 
 /// Three nodes on three shards: actors 0 and 1 hear everything below `ctl`, 2 only `one`, 3 nothing.
 fn bus() -> (Vec<(Port, Inbox)>, SubjectId, SubjectId) {
-    let nodes =
+    let (assembly, one, two) = assembly(&[]);
+    let shard_of = |actor: ActorId| [0, 0, 1, 2][actor.0 as usize];
+    (local(&assembly.routes(), assembly.subjects.names().len() as u32, 3, &shard_of), one, two)
+}
+
+/// The same three nodes; those at the rows of `elsewhere` run in another process.
+fn assembly(elsewhere: &[usize]) -> (Assembly, SubjectId, SubjectId) {
+    let mut nodes =
         vec![node("a", 2, &["lab.v1.test.ctl.>"]), node("b", 1, &["lab.v1.test.ctl.*.*.one"]), node("c", 1, &[])];
+    elsewhere.iter().for_each(|row| nodes[*row].local = false);
     let info = RunInfo {
         run: "test".to_owned(),
         stop: Stop::AllRequestsDone,
@@ -79,8 +87,7 @@ fn bus() -> (Vec<(Port, Inbox)>, SubjectId, SubjectId) {
     let names = assembly.subjects.names();
     let id = |name: &str| SubjectId(names.iter().position(|n| n == name).expect("interned") as u32);
     let (one, two) = (id("lab.v1.test.ctl.a.main.one"), id("lab.v1.test.ctl.b.main.two"));
-    let shard_of = |actor: ActorId| [0, 0, 1, 2][actor.0 as usize];
-    (local(&assembly.routes(), names.len() as u32, 3, &shard_of), one, two)
+    (assembly, one, two)
 }
 
 fn number(body: &Body) -> u32 {
@@ -154,4 +161,21 @@ fn a_body_in_wire_form_travels_as_well() {
     let wire = Body::from_wire(body.to_wire(&Header { run: "test", from: "c.main", seq: 1, t_ns: 2 }));
     ends[2].0.send(one, &wire);
     assert_eq!(drain(&mut ends[1].1), [(one, 7)]);
+}
+
+#[test]
+fn what_is_heard_elsewhere_goes_out_and_does_not_come_back() {
+    let (assembly, one, two) = assembly(&[1]);
+    let heard = assembly.heard_elsewhere();
+    assert_eq!((heard[one.0 as usize], heard[two.0 as usize]), (true, false), "node b runs elsewhere");
+    let mut ends = local_and_beyond(&assembly.routes(), &heard, 1, &|_| 0);
+    let (beyond, mut out) = ends.pop().expect("the end that leads out");
+    let (port, mut inbox) = ends.pop().expect("the one shard");
+    port.send(one, &Body::new(Prepare { round: 1 }));
+    port.send(two, &Body::new(Prepare { round: 2 }));
+    assert_eq!(drain(&mut out), [(one, 1)]);
+    beyond.send(one, &Body::new(Prepare { round: 3 }));
+    beyond.send(two, &Body::new(Prepare { round: 4 }));
+    assert_eq!(drain(&mut inbox), [(one, 3), (two, 4)], "what comes in is for the hearers here");
+    assert_eq!((drain(&mut out), port.in_transit()), (vec![], 0));
 }

@@ -232,6 +232,12 @@ impl Assembly {
         Routes { of, sets }
     }
 
+    /// For every subject, whether a group that another process runs hears it.
+    pub fn heard_elsewhere(&self) -> Vec<bool> {
+        let there: Vec<&Subscription> = self.subscriptions.iter().filter(|s| !self.is_local(s.group)).collect();
+        self.subjects.names().iter().map(|name| there.iter().any(|s| s.pattern.matches(name))).collect()
+    }
+
     /// Whether this process runs the group.
     pub fn is_local(&self, group: usize) -> bool {
         self.plan.nodes[self.groups[group].node].local

@@ -89,6 +89,21 @@ impl<M: Message> Typed for M {
     }
 }
 
+/// What an envelope says of itself, without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// The message's version.
+    pub v: u16,
+    /// Which message it is.
+    pub kind: String,
+    /// The run's name.
+    pub run: String,
+    /// The publisher, `node.actor`.
+    pub from: String,
+    /// The publisher's own count on this subject, from 1; 0 if it does not count.
+    pub seq: u64,
+}
+
 /// Why a body is not the message that was asked for.
 #[derive(Debug, Error)]
 pub enum BodyError {
@@ -134,6 +149,17 @@ impl Body {
             Repr::Typed(message) => Some(message.as_ref().kind()),
             Repr::Wire(_) => None,
         }
+    }
+
+    /// What the envelope of a body in wire form says; `None` if the body is typed.
+    ///
+    /// # Errors
+    /// [`BodyError::Decode`] if the bytes are no envelope.
+    pub fn sealed(&self) -> Result<Option<Sealed>, BodyError> {
+        let Repr::Wire(bytes) = &self.0 else { return Ok(None) };
+        let envelope = rmp_serde::from_slice::<Envelope<'_, IgnoredAny>>(bytes)?;
+        let (kind, run, from) = (envelope.kind.into_owned(), envelope.run.into_owned(), envelope.from.into_owned());
+        Ok(Some(Sealed { v: envelope.v, kind, run, from, seq: envelope.seq }))
     }
 
     /// The message, borrowed if it is typed here, decoded if it came over a wire.
@@ -200,9 +226,13 @@ mod tests {
         let wire = Body::from_wire(typed.to_wire(&Header { run: "r", from: "a.b", seq: 1, t_ns: 2 }));
         assert_eq!(typed.get::<Ping>().expect("typed").n, 7);
         assert_eq!(wire.get::<Ping>().expect("wire").n, 7);
+        let sealed = wire.sealed().expect("an envelope").expect("in wire form");
+        assert_eq!((sealed.kind.as_str(), sealed.from.as_str(), sealed.seq), ("ping", "a.b", 1));
+        assert_eq!(typed.sealed().expect("nothing to decode"), None);
         assert!(matches!(wire.get::<Pong>(), Err(BodyError::Kind { wanted: "pong" })));
         assert!(matches!(typed.get::<Pong>(), Err(BodyError::Kind { wanted: "pong" })));
         let broken = Body::from_wire(Bytes::from_static(b"\xc1\xff"));
         assert!(matches!(broken.get::<Ping>(), Err(BodyError::Decode(_))));
+        assert!(matches!(broken.sealed(), Err(BodyError::Decode(_))));
     }
 }

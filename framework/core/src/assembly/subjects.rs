@@ -78,6 +78,11 @@ impl Subjects {
         id
     }
 
+    /// The id of `name`, if it is known.
+    pub fn find(&self, name: &str) -> Option<SubjectId> {
+        self.ids.get(name).copied()
+    }
+
     /// All names, by id.
     pub fn names(&self) -> &[String] {
         &self.names
