@@ -7,12 +7,21 @@
 //! Telemetry: each second the engine publishes one [`GroupSnapshot`] per node and actor group, then the node's
 //! [`HostSample`]; the node's logger packs them into a [`NodeReport`]; the aggregator stores it and answers
 //! [`ReportAck`]. Life-cycle facts travel as [`LifeEvent`].
+//!
+//! Where the nodes of a run are processes of their own, the engines speak to each other too, under the actor name
+//! `host`: each tells where its receivers listen ([`Addresses`], before `ready`), and the engine of the controller tells
+//! all of them (before `start-at`). After the stop each says that nothing of its senders is under way any more
+//! ([`NodeDrained`]); when all have, they are told to close their books ([`CloseBooks`]), and answer with [`NodeEnd`].
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use crate::message::Message;
 use crate::parts::tally::Tally;
+use crate::run::RunEnd;
 use crate::time::Time;
 
 macro_rules! kinds {
@@ -30,6 +39,10 @@ kinds! {
     NodeReport = "node-report";
     ReportAck = "report-ack";
     LifeEvent = "life-event";
+    Addresses = "addresses";
+    NodeDrained = "node-drained";
+    CloseBooks = "close-books";
+    NodeEnd = "node-end";
 }
 
 /// Controller to all: is everybody there? Published on `ctl.<node>.<controller>.prepare`.
@@ -212,4 +225,33 @@ pub struct LifeEvent {
     pub actor: String,
     /// The fact, for a reader.
     pub text: String,
+}
+
+/// Where receivers listen. Of one node, by its engine on `ctl.<node>.host.listen`; of all nodes, by the controller's
+/// engine on `ctl.<node>.host.addresses`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// By the receiver's subject on the traffic plane.
+    pub listen: BTreeMap<String, SocketAddr>,
+}
+
+/// An engine to the controller's engine, on `ctl.<node>.host.drained`: nothing that the node sent is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeDrained {
+    /// The node instance.
+    pub node: String,
+}
+
+/// The controller's engine to all, on `ctl.<node>.host.close`: every sender is done, no receiver is needed any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseBooks {}
+
+/// An engine to the controller's engine, on `ctl.<node>.host.end`, as a request that is answered when it is understood:
+/// the node's authoritative totals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeEnd {
+    /// The node instance.
+    pub node: String,
+    /// How its process ended the run.
+    pub end: RunEnd,
 }

@@ -1,4 +1,5 @@
-//! The run's clock: CLOCK_MONOTONIC, counted from the run's creation.
+//! The run's clock: CLOCK_MONOTONIC, counted from the run's creation. All processes of a host read the same
+//! one, whatever becomes of its date.
 
 use rehearsal_core::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -12,13 +13,18 @@ pub(crate) struct Clock {
 impl Clock {
     /// A clock that begins now.
     pub(crate) fn start() -> Self {
-        Clock { epoch_ns: nanos(clock_gettime(ClockId::Monotonic)) }
+        Clock::since(monotonic_ns())
+    }
+
+    /// A clock that began when CLOCK_MONOTONIC was at `epoch_ns`.
+    pub(crate) const fn since(epoch_ns: u64) -> Self {
+        Clock { epoch_ns }
     }
 
     /// Now.
     #[inline]
     pub(crate) fn now(self) -> Time {
-        Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)).saturating_sub(self.epoch_ns))
+        Time::from_nanos(monotonic_ns().saturating_sub(self.epoch_ns))
     }
 
     /// The run's time `at` on CLOCK_MONOTONIC, for timers of the operating system.
@@ -26,6 +32,11 @@ impl Clock {
         let ns = self.epoch_ns.saturating_add(at.as_nanos());
         Timespec { tv_sec: (ns / 1_000_000_000).cast_signed(), tv_nsec: (ns % 1_000_000_000).cast_signed() }
     }
+}
+
+/// CLOCK_MONOTONIC, ns.
+pub(crate) fn monotonic_ns() -> u64 {
+    nanos(clock_gettime(ClockId::Monotonic))
 }
 
 /// Unix time, ns: what a payload tells its reader.

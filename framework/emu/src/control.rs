@@ -16,6 +16,7 @@ struct Asked {
     times: AtomicU32,
     reason: Mutex<Option<StopReason>>,
     told: Notify,
+    lost: Mutex<Vec<(String, String)>>,
 }
 
 impl Control {
@@ -32,6 +33,17 @@ impl Control {
         self.0.told.notify_one();
     }
 
+    /// A node in another process has ended before its time, and `why`: the run is stopped, and its verdict says so.
+    pub fn lose(&self, node: &str, why: String) {
+        self.0.lost.lock().unwrap_or_else(PoisonError::into_inner).push((node.to_owned(), why));
+        self.0.told.notify_one();
+    }
+
+    /// Nodes that were lost since the last call.
+    pub(crate) fn lost(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// How often it was asked to stop.
     pub(crate) fn times(&self) -> u32 {
         self.0.times.load(Ordering::SeqCst)
@@ -42,7 +54,7 @@ impl Control {
         *self.0.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns when it was asked to stop since the last call.
+    /// Returns when it was asked to stop, or a node was lost, since the last call.
     pub(crate) async fn told(&self) {
         self.0.told.notified().await;
     }

@@ -73,6 +73,9 @@ pub enum EmuError {
         /// Why not.
         source: std::io::Error,
     },
+    /// There is no way to the other processes of the run.
+    #[error("cannot reach the other processes of the run")]
+    Remote(#[from] rehearsal_bus::nats::NatsError),
     /// A shard ended before its time: a bug.
     #[error("shard {shard} ended before its time")]
     ShardLost {

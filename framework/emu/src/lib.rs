@@ -17,6 +17,9 @@
 //! Each request has exactly one outcome, also when an actor panics, a peer falls silent or the run is stopped. Every
 //! queue has a bound, and what is dropped is counted. No step of the end can hang.
 //!
+//! A node that is not local runs in another process: with [`EmuOptions::remote`] the bus reaches it over NATS, all processes
+//! share one clock, and the engine that leads gathers how the others end.
+//!
 //! To stop a run from outside keep a clone of its [`Control`]:
 //!
 //! ```no_run
@@ -37,6 +40,7 @@
 //! # }
 //! ```
 
+mod bridge;
 mod clock;
 mod control;
 mod error;
@@ -58,6 +62,6 @@ mod world;
 
 pub use control::Control;
 pub use error::EmuError;
-pub use options::{EmuOptions, Network, NetworkError, Validate};
+pub use options::{EmuOptions, Network, NetworkError, Remote, Validate};
 pub use preflight::{Preflight, preflight};
 pub use supervisor::run;

@@ -28,6 +28,26 @@ pub struct EmuOptions {
     pub wire: bool,
     /// Checks what receivers get.
     pub validate: Arc<dyn Validate>,
+    /// Where the nodes that are not local run: `None` if nobody knows, and nothing is said to them.
+    pub remote: Option<Remote>,
+}
+
+/// How a process reaches the others of its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// The NATS server, `nats://127.0.0.1:4222`.
+    pub url: String,
+    /// The run's creation on CLOCK_MONOTONIC, ns, the same for all processes of a host.
+    pub epoch_ns: u64,
+    /// Whether the controller runs here: this engine then gathers how the others end.
+    pub leads: bool,
+}
+
+impl Remote {
+    /// CLOCK_MONOTONIC now, ns: the creation of a run that begins here.
+    pub fn epoch_now() -> u64 {
+        crate::clock::monotonic_ns()
+    }
 }
 
 impl Default for EmuOptions {
@@ -43,6 +63,7 @@ impl Default for EmuOptions {
             stuck_after: Span::from_secs(10),
             wire: false,
             validate: Arc::new(|_: &str, _: &[Bytes], _: bool| true),
+            remote: None,
         }
     }
 }
@@ -57,6 +78,7 @@ impl fmt::Debug for EmuOptions {
             .field("connections_max", &self.connections_max)
             .field("stuck_after", &self.stuck_after)
             .field("wire", &self.wire)
+            .field("remote", &self.remote)
             .finish_non_exhaustive()
     }
 }

@@ -82,7 +82,7 @@ fn listen(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, Soc
     Ok(all)
 }
 
-/// Where targets elsewhere listen. They must have a fixed address that is allowed.
+/// Where targets elsewhere listen. They must have a fixed address that is allowed, unless their own process tells it.
 fn elsewhere(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, SocketAddr)>, EmuError> {
     let mut all = BTreeMap::new();
     for sender in assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row)).map(|(_, g)| g) {
@@ -90,6 +90,9 @@ fn elsewhere(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, 
             let actor = title(assembly, sender);
             let fixed = target.serve.and_then(|s| s.listen).filter(|l| l.port() != 0);
             let Some(fixed) = fixed else {
+                if options.remote.is_some() {
+                    continue;
+                }
                 return Err(EmuError::TargetUnknown { actor, target: title(assembly, target) });
             };
             for (index, member) in target.members.clone().enumerate() {
@@ -111,6 +114,13 @@ fn member_address(assembly: &Assembly, group: &Group, fixed: SocketAddr, member:
     let port = u32::from(fixed.port()) + member;
     let number = u16::try_from(port).map_err(|_| EmuError::Port { actor: title(assembly, group), member, port })?;
     Ok(SocketAddr::new(fixed.ip(), number))
+}
+
+/// Receivers elsewhere that senders here aim at.
+pub(crate) fn aimed_at(assembly: &Assembly) -> BTreeSet<ActorId> {
+    let local = assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row));
+    let aims = local.flat_map(|(_, sender)| targets(assembly, sender).filter(|t| !assembly.plan.nodes[t.node].local));
+    aims.flat_map(|t| (0..t.pool.len()).map(|i| ActorId(t.base.0 + i))).collect()
 }
 
 /// The groups that a sending group's `to` names.

@@ -1,6 +1,7 @@
 //! One run from its threads to its end: the system, its shards, the steps of their life, and the watch over them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,26 +9,28 @@ use std::time::Duration;
 use actix::Addr;
 use actix_rt::{Arbiter, System};
 use rehearsal_bus::{Inbox, Port};
-use rehearsal_core::Time;
 use rehearsal_core::assembly::Assembly;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::run::{Fault, Progress, RunEnd};
 use rehearsal_core::sink::Sink;
+use rehearsal_core::{ActorId, Time};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::bridge::{self, Bridge};
 use crate::control::Control;
 use crate::error::EmuError;
 use crate::host::{Host, Query, Standing, Step};
 use crate::notes::{Note, Notes};
 use crate::options::EmuOptions;
 use crate::placement;
-use crate::preflight::{Bound, prepare};
+use crate::preflight::{Bound, aimed_at, prepare};
 use crate::sample::Usage;
 use crate::seed::Seed;
 use crate::store::{Keeper, Storing};
 use crate::world::{Actors, World};
 
 mod finish;
+mod peers;
 
 /// Between two looks at the shards while they drain.
 const LOOK: Duration = Duration::from_millis(5);
@@ -55,17 +58,33 @@ pub fn run(
     let shard_of = placement::place(&assembly, checked.shards);
     let routes = assembly.routes();
     let subjects = assembly.subjects.names().len() as u32;
+    let beyond = options.remote.is_some().then(|| (bridge::outgoing(&assembly), aimed_at(&assembly)));
     let here = bound.iter().map(|b| (b.actor, b.address));
     let addresses: BTreeMap<_, _> = here.chain(checked.elsewhere.iter().copied()).collect();
     let (world, actors) = World::new(assembly, options, shard_of, checked.shards, addresses);
     let world = Arc::new(world);
-    let ends = rehearsal_bus::local(&routes, subjects, world.shards, &|actor| world.shard_of(actor));
+    let shard_of = |actor| world.shard_of(actor);
+    let ends = match beyond {
+        None => Ends { shards: rehearsal_bus::local(&routes, subjects, world.shards, &shard_of), beyond: None },
+        Some((heard, aims)) => {
+            let mut shards = rehearsal_bus::local_and_beyond(&routes, &heard, world.shards, &shard_of);
+            let beyond = shards.pop().map(|end| (end, aims));
+            Ends { shards, beyond }
+        }
+    };
     let system = System::new();
     system.block_on(async {
         let mut supervisor = Supervisor::start(world, actors, bound, ends, sink, control, progress).await?;
         supervisor.until_stop().await;
         Ok(supervisor.finish().await)
     })
+}
+
+/// The ends of the local bus: one for each shard, and the one that leads out of the process with the receivers elsewhere
+/// that senders here aim at.
+struct Ends {
+    shards: Vec<(Port, Inbox)>,
+    beyond: Option<((Port, Inbox), BTreeSet<ActorId>)>,
 }
 
 /// What watches over a run.
@@ -88,6 +107,9 @@ struct Supervisor {
     cores_max: Option<f64>,
     /// Looks that came more than a second late: by so much in all.
     held_up: Duration,
+    bridge: Option<Rc<Bridge>>,
+    /// Nodes in other processes that will not tell their end.
+    lost: BTreeSet<String>,
 }
 
 impl Supervisor {
@@ -95,15 +117,19 @@ impl Supervisor {
         world: Arc<World>,
         actors: Vec<Actors>,
         bound: Vec<Bound>,
-        ends: Vec<(Port, Inbox)>,
+        ends: Ends,
         sink: Box<dyn Sink>,
         control: Control,
         progress: Box<dyn FnMut(Progress) + Send>,
     ) -> Result<Supervisor, EmuError> {
         let (notes, received) = Notes::channel();
+        let mut bridge = None;
+        if let (Some(remote), Some((end, aims))) = (&world.options.remote, ends.beyond) {
+            bridge = Some(Bridge::open(remote, &world, aims, end, &notes).await?);
+        }
         let keeper = Keeper::new(world.clone());
         let (mut hosts, mut arbiters, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        for seed in Seed::for_each(&world, actors, bound, ends, &notes, &keeper) {
+        for seed in Seed::for_each(&world, actors, bound, ends.shards, &notes, &keeper) {
             let (arbiter, host, end) = seed.plant().await?;
             arbiters.push(arbiter);
             hosts.push(host);
@@ -131,6 +157,8 @@ impl Supervisor {
             usage: Usage::now(),
             cores_max: None,
             held_up: Duration::ZERO,
+            bridge,
+            lost: BTreeSet::new(),
         })
     }
 
@@ -140,7 +168,7 @@ impl Supervisor {
         while self.reason.is_none() {
             tokio::select! {
                 Some(note) = self.notes.recv() => self.hear(note),
-                () = self.control.told() => self.reason = self.control.reason(),
+                () = self.control.told() => self.hear_control(),
                 () = tokio::time::sleep_until(next) => {
                     // looks that were missed are not made up for
                     let now = tokio::time::Instant::now();
@@ -193,6 +221,9 @@ impl Supervisor {
             } else if !held_up && now.since(last) > patience && self.stuck.insert(shard) {
                 self.fault(format!("shard {shard} did not answer for {} s: an actor blocks", patience.as_secs_f64()));
             }
+        }
+        if !held_up {
+            self.watch_others();
         }
         let states = self.ask(WATCH / 2).await;
         let sum = |of: fn(&Standing) -> u64| states.iter().flatten().map(of).sum();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rehearsal_core::assembly::{Assembly, LiveMedia, Serve, Subjects};
 use rehearsal_core::kind::StreamSpec;
@@ -27,8 +27,10 @@ pub(crate) struct World {
     pub media_recipes: Vec<RecipeId>,
     pub frame_sizes: Vec<Arc<[u32]>>,
     pub groups: Vec<GroupInfo>,
-    /// Where receivers listen, here and elsewhere.
+    /// Where receivers listen, as far as it was known at the beginning.
     pub addresses: BTreeMap<ActorId, SocketAddr>,
+    /// Where receivers in other processes listen, known before traffic begins.
+    pub addresses_elsewhere: OnceLock<BTreeMap<ActorId, SocketAddr>>,
     /// The shard of each node.
     pub shard_of: Vec<usize>,
     pub shards: usize,
@@ -104,7 +106,7 @@ impl World {
             beats: (0..shards).map(|_| AtomicU64::new(0)).collect(),
         };
         let run_hash = fnv(plan.info.run.as_bytes()) ^ plan.repetition as u16;
-        let clock = Clock::start();
+        let clock = options.remote.as_ref().map_or_else(Clock::start, |remote| Clock::since(remote.epoch_ns));
         let world = World {
             plan,
             options,
@@ -116,6 +118,7 @@ impl World {
             frame_sizes,
             groups: infos,
             addresses,
+            addresses_elsewhere: OnceLock::new(),
             shard_of,
             shards,
             run_hash,
@@ -145,6 +148,17 @@ impl World {
     pub(crate) fn sending_shards(&self) -> usize {
         let sending = self.groups.iter().filter(|g| g.role == Role::Sender && self.plan.nodes[g.node].local);
         sending.map(|g| self.shard_of[g.node]).collect::<BTreeSet<_>>().len().max(1)
+    }
+
+    /// Where a receiver listens, if that is known.
+    pub(crate) fn address(&self, actor: ActorId) -> Option<SocketAddr> {
+        let known = self.addresses.get(&actor).or_else(|| self.addresses_elsewhere.get()?.get(&actor));
+        known.copied()
+    }
+
+    /// Whether this process runs the group at `row`.
+    pub(crate) fn is_local(&self, row: usize) -> bool {
+        self.plan.nodes[self.groups[row].node].local
     }
 
     /// The instance names of an actor's node and of itself.

@@ -82,6 +82,7 @@ impl Shard {
                 tally: books.ledger.tally,
                 schedule: books.ledger.schedule_digest(),
                 counts: books.ledger.counts(&info.metrics),
+                datagrams_elsewhere: books.elsewhere,
                 listen: info.serve.and_then(|_| state.world.addresses.get(&ActorId(books.base)).copied()),
             }
         });
@@ -108,8 +109,15 @@ impl State {
     pub(super) fn close_books(&mut self) {
         self.close_inbound();
         self.settle_datagrams();
+        let gathered = self.world.options.remote.is_some();
         for books in &mut self.books {
-            books.ledger.tally.close();
+            let tally = &mut books.ledger.tally;
+            tally.close();
+            if gathered {
+                // datagrams to other processes stay open: the leader settles them by their receivers' counts
+                tally.aborted -= books.elsewhere;
+                tally.aborted_attempts -= books.elsewhere;
+            }
         }
     }
 

@@ -133,7 +133,7 @@ impl State {
     fn resolve(&mut self, node: usize, slot: u32) -> Option<Route> {
         let to = self.live.at(slot).request.to;
         let owner = self.world.subjects.owner(to)?;
-        let address = *self.world.addresses.get(&owner)?;
+        let address = self.world.address(owner)?;
         let link = self.world.plan.link(node, self.world.groups[self.world.group_of(owner.0)].node);
         (link.carrier == Carrier::Http1).then(|| self.client.open_route(node, to, address, link.connection))
     }

@@ -9,13 +9,13 @@ use rehearsal_core::run::RunEnd;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{HARD_STOP, LOOK, Supervisor};
+use super::{HARD_STOP, LOOK, Supervisor, peers};
 use crate::host::{Standing, Step};
 use crate::losses::Losses;
 use crate::shard::ShardEnd;
 
 /// Datagrams still on their way are waited for until none came for so long. Assumed: several times any delay in a lab.
-const DATAGRAMS_QUIET: Duration = Duration::from_millis(100);
+pub(super) const DATAGRAMS_QUIET: Duration = Duration::from_millis(100);
 /// How long a shard may take to answer, and to hand over its books.
 const HAND_OVER: Duration = Duration::from_secs(2);
 /// How long the threads may take to let go of sockets and sink.
@@ -25,17 +25,27 @@ impl Supervisor {
     /// Drains and ends a run that somebody has stopped.
     pub(super) async fn finish(mut self) -> RunEnd {
         let stop = self.world.clock.now();
-        let hard = Instant::now() + self.world.plan.info.grace.to_std() + HARD_STOP;
+        let mut hard = Instant::now() + self.world.plan.info.grace.to_std() + HARD_STOP;
+        self.tell_stop().await;
         self.tell(|| Step::Stop);
         self.drain().await;
         self.datagrams(hard).await;
+        if self.agree_to_close().await {
+            hard = hard.max(Instant::now() + HARD_STOP);
+        }
         self.tell(|| Step::Close);
         self.quiet(hard).await;
         let end = self.world.clock.now();
         let ends = self.hand_over().await;
         self.let_go().await;
         self.look_at_usage();
-        self.gather(ends, stop, end)
+        let bridge = self.bridge.take();
+        let lost = std::mem::take(&mut self.lost);
+        let run = self.gather(ends, stop, end);
+        match bridge {
+            None => run,
+            Some(bridge) => peers::join(&bridge, lost, run).await,
+        }
     }
 
     /// Outcomes under way may come, for as long as the grace lasts and nobody is in a hurry.
@@ -74,7 +84,7 @@ impl Supervisor {
         let hard = if self.stuck.is_empty() { hard } else { hard.min(Instant::now() + HAND_OVER) };
         let mut quiet = 0;
         while quiet < 2 && !self.hurried() && Instant::now() < hard {
-            let stored = self.nothing_to_store();
+            let stored = self.nothing_to_store() && self.bridge.as_ref().is_none_or(|b| b.is_acknowledged());
             let shards = self.all(|state| state.quiet && state.in_transit == 0).await;
             quiet = if stored && shards && self.nothing_to_store() { quiet + 1 } else { 0 };
             self.pause().await;
@@ -86,16 +96,17 @@ impl Supervisor {
     }
 
     /// Whether somebody wants the end at once.
-    fn hurried(&self) -> bool {
+    pub(super) fn hurried(&self) -> bool {
         self.control.times() > 1
     }
 
     /// Waits a little, and hears what shards have to say meanwhile.
-    async fn pause(&mut self) {
+    pub(super) async fn pause(&mut self) {
         tokio::time::sleep(LOOK).await;
         while let Ok(note) = self.notes.try_recv() {
             self.hear(note);
         }
+        self.hear_lost();
     }
 
     /// Whether every shard that still answers says so.
@@ -141,6 +152,7 @@ impl Supervisor {
     }
 
     fn gather(self, ends: Vec<Option<ShardEnd>>, stop: Time, end: Time) -> RunEnd {
+        let arrivals = self.arrivals();
         let mut run = RunEnd {
             groups: Vec::new(),
             start: self.world.start(),
@@ -153,6 +165,8 @@ impl Supervisor {
             late_replies: 0,
             events: 0,
             fingerprint: None,
+            lost_nodes: Vec::new(),
+            arrivals,
             notes: Vec::new(),
         };
         let mut losses = Losses::default();

@@ -103,6 +103,7 @@ impl World {
             tally: group.ledger.tally,
             schedule: group.ledger.schedule_digest(),
             counts: group.ledger.counts(&group.metrics),
+            datagrams_elsewhere: 0,
             listen: None,
         });
         self.closing = Some(Closing {
@@ -131,6 +132,8 @@ impl World {
             late_replies: self.late_replies,
             events: self.events,
             fingerprint: Some(self.fingerprint),
+            lost_nodes: Vec::new(),
+            arrivals: Vec::new(),
             notes,
         }
     }
