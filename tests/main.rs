@@ -5,6 +5,7 @@ mod engines;
 mod errors;
 mod faults;
 mod help;
+mod nodes;
 mod processes;
 mod refusals;
 mod support;

@@ -186,6 +186,11 @@ impl Running {
         Running { child, readers }
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);

@@ -1,5 +1,6 @@
 //! The command line: verbs, flags, their environment variables and their help.
 
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -49,6 +50,30 @@ pub enum Verb {
     Simulate(Simulate),
     /// Run an experiment for real: real sockets, real time, measured latency
     Emulate(Emulate),
+    /// Run one node of an emulation, as told on stdin
+    #[command(hide = true)]
+    Node,
+    /// Become another program, which ends with its parent
+    #[command(hide = true)]
+    Child(Child),
+}
+
+/// `rehearsal child`.
+#[derive(Debug, Args)]
+pub struct Child {
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Where the nodes of an emulation run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Placement {
+    /// All in this process
+    #[default]
+    Embedded,
+    /// Each in a process of its own on this machine, over a NATS server
+    Processes,
 }
 
 /// `rehearsal init`.
@@ -218,6 +243,7 @@ pub struct Simulate {
 #[command(after_long_help = "Examples:
   rehearsal emulate configs/uav-control.toml
   rehearsal emulate configs/pl5g/a1.toml --scale 0.01 --out results/a1-trial
+  rehearsal emulate configs/uav-control.toml --placement processes
   rehearsal emulate x.toml --only receiver        # in one terminal; Ctrl-C ends it
   rehearsal emulate x.toml --without receiver     # in another
 
@@ -235,6 +261,12 @@ pub struct Emulate {
     /// Where results go
     #[command(flatten)]
     pub output: Output,
+    /// Where nodes run
+    #[arg(long, value_enum, default_value_t, env = "REHEARSAL_PLACEMENT", help_heading = "Engine")]
+    pub placement: Placement,
+    /// NATS server that processes talk over, such as nats://127.0.0.1:4222 [default: a private one for this run]
+    #[arg(long, value_name = "URL", env = "REHEARSAL_NATS", hide_env_values = true, help_heading = "Engine")]
+    pub nats: Option<String>,
     /// Permit traffic to this address or network, such as 10.0.0.0/24 (repeatable) [default: loopback only]
     #[arg(long, value_name = "CIDR", env = "REHEARSAL_ALLOW", value_delimiter = ',', help_heading = "Engine")]
     pub allow: Vec<String>,

@@ -20,6 +20,7 @@ use crate::destination::Destination;
 use crate::exit::{Refused, UsageError};
 use crate::experiment::{assemble, load};
 use crate::facts::{Roster, meta};
+use crate::processes::{self, Fleet, Nats};
 use crate::progress::ProgressSink;
 use crate::report::{self, refuse};
 use crate::signals::Signals;
@@ -35,6 +36,7 @@ pub fn emulate(args: &Emulate) -> Result<ExitCode> {
     found(&experiment)?;
     report::notes(&experiment.notes, args.output.quiet);
     let options = options(args)?;
+    let server = processes::server(args)?;
     let repetitions = experiment.repetitions;
     let destination = Destination::new(args.output.out.as_deref(), &experiment.name, "emulate", repetitions);
     let unfinished = Unfinished::default();
@@ -47,7 +49,7 @@ pub fn emulate(args: &Emulate) -> Result<ExitCode> {
     let signals = Signals::draining(unfinished.clone(), move || {
         drain.lock().unwrap_or_else(PoisonError::into_inner).stop(StopReason::Interrupted);
     })?;
-    let run = Run { args, experiment: &experiment, destination: &destination, options, unfinished };
+    let run = Run { args, experiment: &experiment, destination: &destination, options, server, unfinished };
     let mut finished = Vec::new();
     for repetition in 0..repetitions {
         let control = Control::new();
@@ -99,28 +101,33 @@ struct Run<'a> {
     experiment: &'a Experiment,
     destination: &'a Destination,
     options: EmuOptions,
+    server: Nats,
     unfinished: Unfinished,
 }
 
 impl Run<'_> {
     fn one(&self, repetition: u32, control: Control) -> Result<Finished> {
-        let Run { args, experiment, destination, options, unfinished } = self;
-        let plan = experiment.plan(repetition);
+        let Run { args, experiment, destination, options, server, unfinished } = self;
+        let mut plan = experiment.plan(repetition);
         let seconds = match plan.info.stop {
             Stop::AllRequestsDone => None,
             Stop::After(span) => Some(span.as_secs_f64().ceil() as u64),
         };
         let meta = meta(experiment, &plan, Engine::Emulate, args.output.csv);
+        let mut options = options.clone();
+        let orders = server.url().map(|url| processes::share(args, experiment, &mut plan, &mut options, url));
         let (assembly, media_notes) = assemble(experiment, plan, Use::Emulation, args.output.quiet)?;
-        preflight(&assembly, options)?;
-        let roster = Roster::of(&assembly);
+        preflight(&assembly, &options)?;
+        let roster = Roster::of(&assembly).placed(args.placement);
         let (partial, writer) = unfinished.begin(|| {
             let writer = BundleWriter::create(&destination.bundle(repetition), meta).map_err(refuse)?;
             Ok::<_, anyhow::Error>((writer.partial().to_owned(), writer))
         })?;
         let inner = Recorded { inner: writer, partial: partial.clone(), unfinished: unfinished.clone(), any: false };
         let shared = Shared::new(ProgressSink::new(inner, seconds, args.output.quiet));
-        let end = run(assembly, options.clone(), Box::new(shared.clone()), control, Box::new(|_| {}))?;
+        let fleet = orders.map(|orders| Fleet::start(&assembly.plan, &orders, &control)).transpose()?;
+        let end = run(assembly, options, Box::new(shared.clone()), control, Box::new(|_| {}))?;
+        drop(fleet);
         let mut facts = roster.facts(end, Engine::Emulate, args.output.strict);
         facts.notes.extend(media_notes);
         let sink = shared.take().context("the bundle was taken away while the run went on")?;

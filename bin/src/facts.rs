@@ -7,6 +7,8 @@ use rehearsal_core::run::RunEnd;
 use rehearsal_export::{BundleMeta, Clock, Engine, Fault, GroupFacts, HostFacts, Limits, Overcommit, RunFacts, Target};
 use rehearsal_scenario::Experiment;
 
+use crate::cli::Placement;
+
 /// What is known before repetition `plan.repetition` runs.
 pub fn meta(experiment: &Experiment, plan: &Plan, engine: Engine, csv: bool) -> BundleMeta {
     let real = engine == Engine::Emulate;
@@ -64,6 +66,7 @@ pub fn unix_ns() -> u64 {
 /// Which groups a run has, kept from before the engine takes the assembly.
 pub struct Roster {
     plan: Plan,
+    placement: &'static str,
     groups: Vec<GroupFacts>,
 }
 
@@ -91,7 +94,16 @@ impl Roster {
                 counts: Vec::new(),
             }
         });
-        Roster { plan: assembly.plan.clone(), groups: groups.collect() }
+        Roster { plan: assembly.plan.clone(), placement: "embedded", groups: groups.collect() }
+    }
+
+    /// The same, with what it gathers from the nodes' own processes.
+    pub fn placed(mut self, placement: Placement) -> Self {
+        if placement == Placement::Processes {
+            self.placement = "processes";
+            self.plan.nodes.iter_mut().for_each(|node| node.local = true);
+        }
+        self
     }
 
     /// What the bundle is finished with.
@@ -123,14 +135,14 @@ impl Roster {
             schedule_digest: Some(format!("{schedule:016x}")),
             start_skew_ns: None,
             faults: faults(&end),
-            lost_nodes: Vec::new(),
+            lost_nodes: end.lost_nodes.clone(),
             interrupted: end.reason == StopReason::Interrupted && groups_send(nodes),
             clock: Clock::One,
             limits_enforced: limited.then_some(simulated),
             calibrated: simulated.then_some(false),
             outside_calibration: Vec::new(),
             overcommitted: if simulated { overcommitted(&self.plan) } else { Vec::new() },
-            placement: if simulated { "virtual" } else { "embedded" }.to_owned(),
+            placement: if simulated { "virtual" } else { self.placement }.to_owned(),
             notes,
             strict,
         }

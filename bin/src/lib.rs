@@ -15,6 +15,8 @@ pub mod exit;
 pub mod experiment;
 pub mod facts;
 pub mod histograms;
+pub mod node;
+pub mod processes;
 pub mod progress;
 pub mod registry;
 pub mod report;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use rehearsal::cli::{Cli, Verb};
-use rehearsal::{check, emulate, exit, report, simulate};
+use rehearsal::{check, emulate, exit, node, report, simulate};
 
 fn main() -> ExitCode {
     let cli = match Cli::read() {
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         Verb::Check(args) => check::check(args),
         Verb::Simulate(args) => simulate::simulate(args),
         Verb::Emulate(args) => emulate::emulate(args),
+        Verb::Node => node::node(),
+        Verb::Child(args) => node::child(args),
     };
     done.unwrap_or_else(|error| {
         report::error(&error);
