@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Running, Scenario, Scratch, alone, beside, until};
+use crate::support::{Running, Scenario, Scratch, alone, until};
 
 /// Whether there is a server to run with.
 fn server() -> bool {
@@ -29,6 +29,11 @@ fn children(parent: u32) -> Vec<(i32, String)> {
         (above == parent).then_some((id, line))
     };
     ids.filter_map(child).collect()
+}
+
+/// Those of them that run a node.
+fn nodes(family: &[(i32, String)]) -> Vec<i32> {
+    family.iter().filter(|(_, line)| line.trim_end().ends_with(" node")).map(|(id, _)| *id).collect()
 }
 
 fn start(scratch: &Scratch, more: &[&str]) -> Running {
@@ -80,16 +85,16 @@ fn a_node_that_is_killed_is_named_and_nothing_is_left_behind() {
     if !server() {
         return;
     }
-    let _busy = beside();
+    let _quiet = alone();
     let scratch = Scratch::new();
     let lines = "rate = \"50/s\"\nin_flight = 4\ntimeout = \"500ms\"";
     scratch.write("trial.toml", Scenario { senders: 2, ..Scenario::sensor_for("30s", lines) }.toml());
     let running = start(&scratch, &[]);
-    until("the run has begun", || scratch.path("b.partial/latency.hlog").exists());
+    until("every node has a process", || nodes(&children(running.id())).len() == 3);
+    // it does not matter how far the run is by then
     thread::sleep(Duration::from_millis(2500));
     let family = children(running.id());
-    let nodes: Vec<i32> =
-        family.iter().filter(|(_, line)| line.trim_end().ends_with(" node")).map(|(id, _)| *id).collect();
+    let nodes = nodes(&family);
     assert_eq!((nodes.len(), family.len()), (3, 4), "three nodes and a server: {family:?}");
     kill_process(Pid::from_raw(nodes[0]).expect("an id"), Signal::KILL).expect("it runs");
     let done = running.wait();
@@ -98,7 +103,8 @@ fn a_node_that_is_killed_is_named_and_nothing_is_left_behind() {
     assert_eq!(bundle.status(), "INVALID");
     assert!(bundle.doubts().contains(&"node_lost"), "{:#}", bundle.verdict);
     for (id, line) in family {
-        assert!(!fs::exists(format!("/proc/{id}")).unwrap_or(true), "{line} is left behind");
+        let gone = || !fs::exists(format!("/proc/{id}")).unwrap_or(true);
+        until(&format!("{line} has ended"), gone);
     }
 }
 

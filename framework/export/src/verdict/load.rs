@@ -14,10 +14,10 @@ pub(crate) fn above(value: f64, limits: Pair) -> Option<(Severity, f64)> {
     }
 }
 
-/// All rules on one sending group.
-pub(crate) fn judge(group: &GroupEvidence, rate_changed: bool, limits: &Limits, found: &mut Findings) {
+/// All rules on one sending group; its rate is not judged if that is unknown.
+pub(crate) fn judge(group: &GroupEvidence, rate_unknown: bool, limits: &Limits, found: &mut Findings) {
     lag(group, limits, found);
-    if !rate_changed {
+    if !rate_unknown {
         achieved(group, limits, found);
     }
     skipped(group, limits, found);

@@ -153,7 +153,9 @@ fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
         found.add(Code::NoSuccess, Severity::Degraded).says(text);
     }
     for group in senders() {
-        load::judge(group, evidence.rate_changed, limits, found);
+        // what a lost node still sent is unknown, and that it is lost is said
+        let rate_unknown = evidence.rate_changed || evidence.lost_nodes.contains(&group.node);
+        load::judge(group, rate_unknown, limits, found);
     }
     if evidence.rate_changed {
         let text = "a rate was changed, or a pause made, on the way; achieved rates are not judged";

@@ -73,6 +73,15 @@ const CASES: &[Case] = {
         ("6 % stolen", |e| e.nodes[1].steal_percent = Some(6.0), Stolen, Invalid),
         ("traffic for 64 s instead of 60", |e| e.ran_seconds = 64.0, Stretched, Invalid),
         ("a node lost", |e| e.lost_nodes = vec!["camera".to_owned()], NodeLost, Invalid),
+        (
+            "a node lost half way",
+            |e| {
+                missed(e, 750.0, 0, 0);
+                e.lost_nodes = vec!["camera".to_owned()];
+            },
+            NodeLost,
+            Invalid,
+        ),
         ("a panic", |e| e.faults = vec![broke("panicked")], Fault, Invalid),
         ("a broken identity", |e| e.broken_checks = vec!["x".to_owned()], CountersBroken, Invalid),
         (
