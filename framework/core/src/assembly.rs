@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use thiserror::Error;
 
 use crate::actor::Pool;
@@ -16,6 +17,7 @@ use crate::plan::{LinkSpec, Plan};
 use crate::subject::Pattern;
 use crate::units::ByteRange;
 
+mod names;
 mod subjects;
 mod wiring;
 
@@ -103,7 +105,26 @@ pub trait MediaSource {
     /// # Errors
     /// When it cannot be read, decoded, or brought within the bounds.
     fn clip(&mut self, path: &Path, bytes: ByteRange, live: bool) -> Result<ClipFrames, String>;
+
+    /// The same for a group that another process runs: nobody here needs the bytes, so they can stay away.
+    ///
+    /// # Errors
+    /// As of [`MediaSource::clip`].
+    fn clip_elsewhere(&mut self, path: &Path, bytes: ByteRange) -> Result<ClipFrames, String> {
+        self.clip(path, bytes, false)
+    }
+
+    /// The bytes of a file that is sent as it is, at most [`FILE_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn file(&mut self, path: &Path) -> Result<Bytes, String> {
+        Err(format!("{}: this run reads no files", path.display()))
+    }
 }
+
+/// Largest file that is sent as it is, bytes. Assumed: as the largest body that is made.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A media source for runs without clips.
 #[derive(Debug, Default)]
@@ -205,37 +226,36 @@ impl Assembly {
 
     /// For every subject, who hears it; rows of local groups only. Call it when all subjects are known.
     pub fn routes(&self) -> Routes {
+        let here: Vec<&Subscription> = self.subscriptions.iter().filter(|s| self.is_local(s.group)).collect();
+        let patterns: Vec<&Pattern> = here.iter().map(|s| &s.pattern).collect();
         let mut sets: Vec<Vec<ActorId>> = vec![Vec::new()];
         let mut known: BTreeMap<Vec<usize>, u32> = BTreeMap::from([(Vec::new(), 0)]);
-        let of = self
-            .subjects
-            .names()
-            .iter()
-            .map(|name| {
-                let mut hearers: Vec<usize> = self
-                    .subscriptions
-                    .iter()
-                    .filter(|s| self.is_local(s.group) && s.pattern.matches(name))
-                    .map(|s| s.group)
-                    .collect();
-                hearers.dedup();
-                *known.entry(hearers).or_insert_with_key(|groups| {
-                    let members = groups.iter().flat_map(|g| {
-                        let group = &self.groups[*g];
-                        (0..group.pool.len()).map(|i| ActorId(group.base.0 + i))
-                    });
-                    sets.push(members.collect());
-                    sets.len() as u32 - 1
-                })
-            })
-            .collect();
+        let mut of = Vec::with_capacity(self.subjects.len() as usize);
+        self.subjects.each_alike(&patterns, |ids, name| {
+            let mut hearers: Vec<usize> = here.iter().filter(|s| s.pattern.matches(name)).map(|s| s.group).collect();
+            hearers.dedup();
+            let set = *known.entry(hearers).or_insert_with_key(|groups| {
+                let members = groups.iter().flat_map(|g| {
+                    let group = &self.groups[*g];
+                    (0..group.pool.len()).map(|i| ActorId(group.base.0 + i))
+                });
+                sets.push(members.collect());
+                sets.len() as u32 - 1
+            });
+            of.resize(ids.end as usize, set);
+        });
         Routes { of, sets }
     }
 
     /// For every subject, whether a group that another process runs hears it.
     pub fn heard_elsewhere(&self) -> Vec<bool> {
-        let there: Vec<&Subscription> = self.subscriptions.iter().filter(|s| !self.is_local(s.group)).collect();
-        self.subjects.names().iter().map(|name| there.iter().any(|s| s.pattern.matches(name))).collect()
+        let there = self.subscriptions.iter().filter(|s| !self.is_local(s.group));
+        let patterns: Vec<&Pattern> = there.map(|s| &s.pattern).collect();
+        let mut heard = Vec::with_capacity(self.subjects.len() as usize);
+        self.subjects.each_alike(&patterns, |ids, name| {
+            heard.resize(ids.end as usize, patterns.iter().any(|pattern| pattern.matches(name)));
+        });
+        heard
     }
 
     /// Whether this process runs the group.

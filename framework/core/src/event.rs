@@ -21,6 +21,32 @@ pub struct Head {
     pub seq: u64,
     /// Longest wait for a worker that the sender allows; zero for none.
     pub limit: Span,
+    /// Length of the answer that the sender wants, bytes; 0 leaves it to the receiver.
+    pub reply_bytes: u32,
+}
+
+impl Head {
+    /// The numbers by which a head travels: sender (0 for nobody), stream, class, number, longest wait in ns, and the length
+    /// of the answer where one is wanted.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        let from = self.from.map_or(0, |actor| u64::from(actor.0));
+        let always = [from, u64::from(self.stream), u64::from(self.class), self.seq, self.limit.as_nanos()];
+        always.into_iter().chain((self.reply_bytes > 0).then_some(u64::from(self.reply_bytes)))
+    }
+
+    /// Reads the five numbers or six, with `between` between them; `None` if they are not, or do not fit.
+    pub fn from_numbers(text: &str, between: char) -> Option<Head> {
+        let mut fields = text.split(between);
+        let head = Head {
+            from: Some(ActorId(fields.next()?.parse().ok()?)),
+            stream: fields.next()?.parse().ok()?,
+            class: fields.next()?.parse().ok()?,
+            seq: fields.next()?.parse().ok()?,
+            limit: Span::from_nanos(fields.next()?.parse().ok()?),
+            reply_bytes: fields.next().map_or(Some(0), |field| field.parse().ok())?,
+        };
+        fields.next().is_none().then_some(head)
+    }
 }
 
 /// One thing that happened to an actor.

@@ -32,6 +32,8 @@ pub struct Request {
     pub deadline: Span,
     /// The receiver should reject it if it waited longer than this for a worker; [`Span::ZERO`] means no such limit.
     pub limit: Span,
+    /// Length of the answer that is wanted, bytes: a file that is loaded down. 0 leaves it to the receiver.
+    pub reply_bytes: u32,
     /// What to send.
     pub payload: Payload,
 }

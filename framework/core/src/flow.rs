@@ -25,6 +25,8 @@ pub struct FlowSpec {
     pub arrivals: Arrivals,
     /// The first may leave at this time.
     pub from: Time,
+    /// Departures before this time are left out; the others keep their numbers. Otherwise [`Time::ZERO`].
+    pub after: Time,
     /// None leaves at or after this time.
     pub until: Time,
     /// At most so many.
@@ -99,6 +101,9 @@ impl FlowSchedule {
         if let Arrivals::Poisson(rate) = spec.arrivals {
             schedule.next = spec.from.saturating_add(schedule.rng.exponential(rate.gap()));
         }
+        while schedule.peek().is_some_and(|at| at < spec.after) {
+            schedule.advance();
+        }
         schedule
     }
 
@@ -170,6 +175,7 @@ mod tests {
             bytes: 100,
             arrivals,
             from: Time::ZERO,
+            after: Time::ZERO,
             until,
             limit: u64::MAX,
             rng,
@@ -181,6 +187,21 @@ mod tests {
         let mut schedule = FlowSchedule::new(&spec(Arrivals::Constant(Rate::per_second(3))));
         let times: Vec<u64> = std::iter::from_fn(|| schedule.advance()).map(|(_, t)| t.as_nanos()).collect();
         assert_eq!(times, [0, 333_333_333, 666_666_666]);
+    }
+
+    #[test]
+    fn what_is_left_out_uses_up_numbers() {
+        for arrivals in [Arrivals::Constant(Rate::per_second(100)), Arrivals::Poisson(Rate::per_second(100))] {
+            let whole = spec(arrivals);
+            let after = Time::from_nanos(400_000_000);
+            let all = |spec: &FlowSpec| {
+                let mut schedule = FlowSchedule::new(spec);
+                std::iter::from_fn(move || schedule.advance()).collect::<Vec<_>>()
+            };
+            let rest: Vec<_> = all(&whole).into_iter().filter(|(_, at)| *at >= after).collect();
+            assert!(rest.len() > 20 && rest[0].0 > 20);
+            assert_eq!(all(&FlowSpec { after, ..whole }), rest);
+        }
     }
 
     #[test]

@@ -46,8 +46,12 @@ impl MetricId {
     pub const SKIPPED: MetricId = MetricId(0);
     /// Payloads that a sender spoiled on purpose (`malformed`).
     pub const MALFORMED: MetricId = MetricId(1);
+    /// Slots of a schedule that fell into a pause.
+    pub const PAUSED: MetricId = MetricId(2);
+    /// Slots of a schedule that were due between the last report of a lost node and its next incarnation.
+    pub const AWAY: MetricId = MetricId(3);
     /// The first id that a group may name itself.
-    pub const FIRST_OWN: u16 = 2;
+    pub const FIRST_OWN: u16 = 4;
 }
 
 impl ExchangeId {

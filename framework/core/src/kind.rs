@@ -3,12 +3,13 @@
 use core::net::SocketAddr;
 use std::fmt::Debug;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::actor::Pool;
@@ -22,7 +23,8 @@ use crate::time::Span;
 use crate::units::ByteRange;
 
 /// What an actor of a kind does, as far as engines and reports care.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Generates traffic; takes the common sender keys.
     Sender,
@@ -52,6 +54,38 @@ pub trait Kind: 'static {
         cx: &GroupContext<'_>,
         wiring: &mut dyn Wiring,
     ) -> Result<Box<dyn Pool>, BuildError>;
+
+    /// What is wrong with its own keys that their types do not tell, each with the way to the key at fault.
+    fn check(params: &Self::Params) -> Vec<Complaint> {
+        let _ = params;
+        Vec::new()
+    }
+
+    /// What one member offers, of a sender that paces itself by its own keys; `None` for one that the common keys pace.
+    fn offers(params: &Self::Params) -> Option<Offer> {
+        let _ = params;
+        None
+    }
+}
+
+/// Something that is wrong with a kind's own keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Names of the keys on the way to the one at fault.
+    pub path: Vec<String>,
+    /// What is wrong and what to write instead.
+    pub reason: String,
+}
+
+/// What a sender offers that paces itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Offer {
+    /// In words, `1000 users`.
+    pub text: String,
+    /// Exchanges or datagrams per second in the mean, if that can be told ahead.
+    pub per_second: Option<f64>,
+    /// Payload of one in the mean, bytes, whichever way it goes.
+    pub bytes: Option<f64>,
 }
 
 /// Decoded parameters of some kind, ready to build.
@@ -61,6 +95,16 @@ pub trait Build: Debug + Send + Sync {
     /// # Errors
     /// [`BuildError`] names the key that cannot be satisfied.
     fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError>;
+
+    /// See [`Kind::check`].
+    fn check(&self) -> Vec<Complaint> {
+        Vec::new()
+    }
+
+    /// See [`Kind::offers`].
+    fn offers(&self) -> Option<Offer> {
+        None
+    }
 }
 
 /// The parameters of kind `K`.
@@ -75,6 +119,14 @@ impl<K: Kind> Debug for Decoded<K> {
 impl<K: Kind> Build for Decoded<K> {
     fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
         K::build(&self.0, cx, wiring)
+    }
+
+    fn check(&self) -> Vec<Complaint> {
+        K::check(&self.0)
+    }
+
+    fn offers(&self) -> Option<Offer> {
+        K::offers(&self.0)
     }
 }
 
@@ -122,8 +174,10 @@ pub struct Targets {
     pub base: SubjectId,
     /// How many instances, at least one.
     pub len: u32,
-    /// The carrier of the link to them; [`Carrier::is_exchange`] tells requests from datagrams.
+    /// The carrier of the link to them.
     pub carrier: Carrier,
+    /// Whether each request has an outcome; otherwise it is a datagram.
+    pub exchange: bool,
 }
 
 /// What the engine must know of a sending group's streams: it owns `in_flight` and the bounded queue.
@@ -143,6 +197,20 @@ pub struct StreamSpec {
     pub requests: Option<u64>,
     /// A success whose service time is above this counts as a deadline miss.
     pub threshold: Option<Span>,
+    /// Whether gaps are drawn or follow a plan, and how much counts scatter: none at a constant pace.
+    pub scatter: Option<Scatter>,
+    /// Source ports of its datagrams in an emulation, at least 1: a stream has the one of its number modulo this.
+    pub ports: u16,
+}
+
+/// How much the number of exchanges in a time scatters about its mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scatter {
+    /// Variance by mean over a long time, in thousandths.
+    Dispersion(u64),
+    /// Not known, or the rate changes by plan: the mean rate says too little of a part of the run.
+    Unknown,
 }
 
 impl StreamSpec {
@@ -155,6 +223,8 @@ impl StreamSpec {
         gap: None,
         requests: None,
         threshold: None,
+        scatter: None,
+        ports: 1,
     };
 }
 
@@ -199,12 +269,22 @@ pub trait Wiring {
     /// # Errors
     /// When there is no such target.
     fn target(&mut self, to: &str) -> Result<Targets, BuildError>;
+    /// The ids of an actor's instances over all nodes, as [`crate::Head::from`] tells who sent something: ranges in order.
+    ///
+    /// # Errors
+    /// When there is no such actor.
+    fn instances(&mut self, of: &str) -> Result<Vec<Range<u32>>, BuildError>;
     /// Declares the group's streams.
     fn streams(&mut self, spec: StreamSpec);
     /// Declares that the group receives, at a fixed address or at one of the engine's choice.
     fn serve(&mut self, listen: Option<SocketAddr>);
     /// Adds a row to the recipe table.
     fn recipe(&mut self, recipe: Arc<dyn Recipe>) -> RecipeId;
+    /// The bytes of a file, relative to the experiment's.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn file(&mut self, path: &Path) -> Result<Bytes, BuildError>;
     /// Adds a clip's frames to the recipe table.
     ///
     /// # Errors

@@ -6,19 +6,26 @@
 //!
 //! Reading order: [`time`] and [`units`]; [`actor`], [`event`] and [`outbox`] (the interface);
 //! [`exchange`], [`payload`] and [`flow`] (what travels); [`subject`], [`message`] and [`messages`] (what is
-//! said); [`kind`], [`plan`] and [`assembly`] (how a run is put together); [`parts`] (what both engines share);
+//! said), [`steer`] and [`life`] (what changes on the way); [`kind`], [`plan`] and [`assembly`] (how a run is put together); [`parts`] (what both engines share);
 //! [`run`] (what an engine hands back).
 
 pub mod actor;
+pub mod arrivals;
 pub mod assembly;
+pub mod calibration;
+pub mod distribution;
+pub mod dscp;
 pub mod event;
 pub mod exchange;
+pub mod fleet;
 pub mod flow;
 pub mod ids;
 pub mod kind;
+pub mod life;
 pub mod message;
 pub mod messages;
 pub mod outbox;
+pub mod outside;
 pub mod parts;
 pub mod payload;
 pub mod plan;
@@ -26,6 +33,7 @@ pub mod rng;
 pub mod run;
 pub mod sender;
 pub mod sink;
+pub mod steer;
 pub mod subject;
 pub mod time;
 pub mod units;

@@ -5,13 +5,19 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+use rmp_serde::decode;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
+
+/// Levels that a message may be nested, containers in containers; the deepest of ours has eight.
+pub const DEPTH_MAX: usize = 64;
 
 /// Something that actors say to each other.
 pub trait Message: Debug + Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -121,7 +127,10 @@ pub enum BodyError {
     },
     /// Bytes that are no such message.
     #[error("cannot be decoded")]
-    Decode(#[from] rmp_serde::decode::Error),
+    Decode(#[from] decode::Error),
+    /// A message, and then more.
+    #[error("bytes follow the message")]
+    Trailing,
 }
 
 impl Body {
@@ -157,7 +166,7 @@ impl Body {
     /// [`BodyError::Decode`] if the bytes are no envelope.
     pub fn sealed(&self) -> Result<Option<Sealed>, BodyError> {
         let Repr::Wire(bytes) = &self.0 else { return Ok(None) };
-        let envelope = rmp_serde::from_slice::<Envelope<'_, IgnoredAny>>(bytes)?;
+        let envelope = open::<IgnoredAny>(bytes)?;
         let (kind, run, from) = (envelope.kind.into_owned(), envelope.run.into_owned(), envelope.from.into_owned());
         Ok(Some(Sealed { v: envelope.v, kind, run, from, seq: envelope.seq }))
     }
@@ -171,26 +180,70 @@ impl Body {
             Repr::Typed(message) => {
                 message.as_ref().any().downcast_ref().map(Cow::Borrowed).ok_or(BodyError::Kind { wanted: M::KIND })
             }
-            Repr::Wire(bytes) => decode::<M>(bytes).map(Cow::Owned),
+            Repr::Wire(bytes) => read::<M>(bytes).map(Cow::Owned),
         }
     }
 }
 
-fn decode<M: Message>(bytes: &Bytes) -> Result<M, BodyError> {
+fn read<M: Message>(bytes: &Bytes) -> Result<M, BodyError> {
     let known = |kind: &str, got: u16| -> Result<(), BodyError> {
         if kind != M::KIND {
             return Err(BodyError::Kind { wanted: M::KIND });
         }
         if got != M::VERSION { Err(BodyError::Version { got }) } else { Ok(()) }
     };
-    match rmp_serde::from_slice::<Envelope<'_, M>>(bytes) {
+    match open::<M>(bytes) {
         Ok(envelope) => known(&envelope.kind, envelope.v).map(|()| envelope.body),
         Err(why) => {
             // a foreign body fails to decode as M: tell that from a broken one
-            let outer = rmp_serde::from_slice::<Envelope<'_, IgnoredAny>>(bytes)?;
+            let outer = open::<IgnoredAny>(bytes)?;
             known(&outer.kind, outer.v)?;
-            Err(BodyError::Decode(why))
+            Err(why)
         }
+    }
+}
+
+/// An envelope that is all of `bytes`. What it allocates is bounded by their number, whatever lengths they claim.
+fn open<'a, B: Deserialize<'a>>(bytes: &'a [u8]) -> Result<Envelope<'a, B>, BodyError> {
+    let mut from = rmp_serde::Deserializer::from_read_ref(bytes);
+    from.set_max_depth(DEPTH_MAX);
+    let Named(envelope) = Named::<Envelope<'a, Named<B>>>::deserialize(&mut from)?;
+    let Named(body) = envelope.body;
+    let envelope = Envelope {
+        v: envelope.v,
+        kind: envelope.kind,
+        run: envelope.run,
+        from: envelope.from,
+        seq: envelope.seq,
+        t_ns: envelope.t_ns,
+        body,
+    };
+    match <()>::deserialize(&mut from) {
+        Err(decode::Error::InvalidMarkerRead(_)) => Ok(envelope),
+        _ => Err(BodyError::Trailing),
+    }
+}
+
+/// What is a map on the wire. By themselves structs are read from lists, and from bytes, too.
+struct Named<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Map<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Map<T> {
+            type Value = Named<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Named<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Named)
+            }
+        }
+
+        from.deserialize_map(Map(PhantomData))
     }
 }
 

@@ -1,15 +1,41 @@
 //! A run as both engines are given it: every count multiplied out, every name resolved, every default filled in.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::dscp::Dscp;
 use crate::kind::{Build, Role};
+use crate::life::OnLoss;
+use crate::outside::{Outside, Url};
 use crate::sender::SenderParams;
+use crate::steer::PlannedSteer;
 use crate::time::Span;
-use crate::units::{BitRate, ByteSize, Fraction};
+use crate::units::{ByteSize, Fraction};
+
+mod link;
+mod mqtt;
+mod secure;
+
+pub use secure::{CONNECTION_WINDOW, STREAM_WINDOW, STREAMS, TlsHandshake, TlsMode, TlsSpec};
+
+pub use link::{Codel, GilbertElliott, Handshake, JitterShape, LinkClass, LinkSpec, Scheduler};
+pub use mqtt::{MqttSpec, MqttVersion, Qos};
+
+/// Seconds that share an interval of `latency.hlog`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LatencyInterval {
+    /// Up to ten of more than 500 values; others have one each.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// One each.
+    #[serde(rename = "1s")]
+    Second,
+}
 
 /// One run of one repetition.
 #[derive(Clone, Debug)]
@@ -18,6 +44,8 @@ pub struct Plan {
     pub info: RunInfo,
     /// The experiment's seed.
     pub seed: u64,
+    /// Share of all exchanges that are kept one by one, for `requests.parquet`.
+    pub record_requests: Fraction,
     /// The repetition, from 0.
     pub repetition: u32,
     /// Media and other files are relative to this folder.
@@ -47,6 +75,10 @@ pub struct RunInfo {
     pub lead: Span,
     /// From the stop to the end, for outcomes that are still under way.
     pub grace: Span,
+    /// What follows when a node in another process is lost.
+    pub on_loss: OnLoss,
+    /// What the experiment itself does to the load on the way, in the order of time.
+    pub control: Vec<PlannedSteer>,
     /// Every node instance that runs in this process.
     pub nodes: Vec<NodeInfo>,
 }
@@ -78,6 +110,10 @@ pub struct HostPlan {
     pub cores: u32,
     /// Its memory.
     pub memory: Option<ByteSize>,
+    /// Labels that an agent must have to stand for it.
+    pub labels: BTreeMap<String, String>,
+    /// The one agent that stands for it.
+    pub agent: Option<String>,
 }
 
 /// One instance of a node.
@@ -97,6 +133,10 @@ pub struct NodePlan {
     pub measured: bool,
     /// Whether this process runs it (`--only`, `--without`).
     pub local: bool,
+    /// Whether somebody else's program runs it, which speaks the messages of `framework/bus/PROTOCOL.md`.
+    pub foreign: bool,
+    /// What it stands for, if that is a target outside: no process runs it, and a dry run models it.
+    pub outside: Option<Outside>,
     /// Its groups.
     pub groups: Vec<GroupPlan>,
 }
@@ -127,14 +167,34 @@ pub enum Carrier {
     /// HTTP/1.1 over TCP (RFC 9112).
     #[default]
     Http1,
+    /// HTTP/2 over TCP (RFC 9113): many requests share a connection.
+    Http2,
+    /// HTTP/3 over QUIC (RFC 9114): likewise, and a loss holds up its own request alone.
+    Http3,
     /// Datagrams (RFC 768), with a 32-byte header of ours inside the payload.
     Udp,
+    /// Requests in frames of ours over TCP (RFC 9293), several under way on one connection.
+    Tcp,
+    /// Requests over a NATS server, on the receiver's own subject; the payload is the message, to the byte.
+    Nats,
+    /// Messages over an MQTT broker (3.1.1 or 5), with a 32-byte header of ours inside the payload.
+    Mqtt,
 }
 
 impl Carrier {
-    /// Whether each request has an outcome; otherwise it is a datagram.
-    pub const fn is_exchange(self) -> bool {
-        matches!(self, Carrier::Http1)
+    /// Whether what is lost on the way is sent again by the transport, so that a loss shows as delay; otherwise it is gone.
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Carrier::Udp)
+    }
+
+    /// Whether our header takes the first bytes of each payload.
+    pub const fn stamps_payload(self) -> bool {
+        matches!(self, Carrier::Udp | Carrier::Mqtt)
+    }
+
+    /// Whether a receiver listens for it at an address of its own; otherwise a server lies between.
+    pub const fn is_addressed(self) -> bool {
+        !matches!(self, Carrier::Nats | Carrier::Mqtt)
     }
 }
 
@@ -149,6 +209,17 @@ pub enum Connection {
     PerRequest,
 }
 
+/// What becomes of datagrams at their receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatagramMode {
+    /// They are counted: one way, no outcome.
+    #[default]
+    OneWay,
+    /// They are counted, and their header comes back at once: the sender measures round trips. Nothing is sent again.
+    Echo,
+}
+
 /// Who makes a link's properties true in emulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -156,56 +227,12 @@ pub enum Impose {
     /// The link describes what is there.
     #[default]
     None,
-}
-
-/// A directed path between two nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LinkSpec {
-    /// What moves the traffic.
-    #[serde(default)]
-    pub carrier: Carrier,
-    /// How connections are used.
-    #[serde(default)]
-    pub connection: Connection,
-    /// Capacity; without it serialisation takes no time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitRate>,
-    /// Propagation, one way. It never occupies the link.
-    #[serde(default)]
-    pub delay: Span,
-    /// Largest extra delay, uniform from zero; arrivals keep their order.
-    #[serde(default)]
-    pub jitter: Span,
-    /// Share of packets or messages that are lost, independently.
-    #[serde(default)]
-    pub loss: Fraction,
-    /// Bytes that may wait for the link; what does not fit is dropped.
-    #[serde(default = "default_queue")]
-    pub queue: ByteSize,
-    /// Who makes these properties true in emulation.
-    #[serde(default)]
-    pub impose: Impose,
-}
-
-/// Assumed: one bandwidth-delay product of 1 Gbit/s over 8 ms, the size of a shallow switch buffer.
-const fn default_queue() -> ByteSize {
-    ByteSize(1_000_000)
-}
-
-impl Default for LinkSpec {
-    fn default() -> Self {
-        LinkSpec {
-            carrier: Carrier::default(),
-            connection: Connection::default(),
-            rate: None,
-            delay: Span::ZERO,
-            jitter: Span::ZERO,
-            loss: Fraction(0.0),
-            queue: default_queue(),
-            impose: Impose::default(),
-        }
-    }
+    /// The sender of a message, be it a request, an answer or a datagram, holds it back or drops it by the same model and
+    /// the same random numbers as the simulator. What the real network takes comes on top.
+    Userspace,
+    /// The kernel's queueing disciplines do, between network namespaces: `htb` for the rate, which counts frames without
+    /// preamble, check sequence and gap; `netem` for the rest, whose jitter may reorder packets in any case.
+    Kernel,
 }
 
 impl Plan {
@@ -217,5 +244,27 @@ impl Plan {
     /// The link between two node instances, by their rows in [`Plan::nodes`].
     pub fn link(&self, from: usize, to: usize) -> &LinkSpec {
         &self.links[self.link_row(&self.nodes[from].template, &self.nodes[to].template)]
+    }
+
+    /// `node/actor` of what a sender's `to` names: a URL stands for the node of its origin.
+    pub fn path_to(&self, to: &str) -> Option<String> {
+        if !Url::is(to) {
+            return Some(to.to_owned());
+        }
+        let origin = Url::read(to).ok()?.origin();
+        let is_it = |node: &&NodePlan| node.outside.as_ref().is_some_and(|outside| outside.origin == origin);
+        let node = self.nodes.iter().find(is_it)?;
+        Some(format!("{}/{}", node.template, node.groups.first()?.actor))
+    }
+
+    /// The target outside that a sender's `to` names.
+    pub fn outside_of(&self, to: &str) -> Option<&Outside> {
+        let origin = Url::is(to).then(|| Url::read(to).ok()).flatten()?.origin();
+        self.nodes.iter().find_map(|node| node.outside.as_ref().filter(|outside| outside.origin == origin))
+    }
+
+    /// The class of what a group sends, by the rows of its node and of its group there.
+    pub fn dscp(&self, node: usize, group: usize) -> Dscp {
+        self.nodes[node].groups[group].sender.as_ref().map_or(Dscp::DF, |sender| sender.dscp)
     }
 }

@@ -3,6 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::arrivals::{Arrivals, Course};
+use crate::dscp::Dscp;
+use crate::outside::{RequestSpec, ServiceSpec};
 use crate::time::Span;
 use crate::units::{Fraction, Rate};
 
@@ -10,7 +13,7 @@ use crate::units::{Fraction, Rate};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SenderParams {
-    /// Where to: `node/actor`.
+    /// Where to: `node/actor`, or a place outside the experiment, such as `http://127.0.0.1:8080/path`.
     pub to: String,
     /// Which instance each request goes to, when the target has several.
     #[serde(default)]
@@ -26,6 +29,10 @@ pub struct SenderParams {
     /// Exchanges per time and stream, evenly spaced. Without it the loop is closed: the next begins when the last ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// When exchanges of a stream are due, if not evenly; instead of `rate`. Times of response count from the drawn time.
+    /// There is no bound on how many are due in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Box<Arrivals>>,
     /// Exchanges that one stream may have under way.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100_000))]
@@ -53,6 +60,41 @@ pub struct SenderParams {
     /// The share of payloads that are spoiled on purpose, to test the receiver's validation.
     #[serde(default)]
     pub malformed: Fraction,
+    /// The class of its traffic: `"EF"` or a number. Links with classes go by it, and an emulation marks the packets of its
+    /// sockets with it (IP_TOS, IPV6_TCLASS) over `udp`, `tcp`, `mqtt` and HTTP. Answers are of the class of their requests.
+    #[serde(default, skip_serializing_if = "Dscp::is_default")]
+    pub dscp: Dscp,
+    /// What its requests look like, where `to` is a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Box<RequestSpec>>,
+    /// What is known of the service where `to` is a URL: dry runs go by it. Without it their times of exchanges are null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceSpec>,
+}
+
+impl SenderParams {
+    /// Whether a schedule paces it: a closed loop has none.
+    pub fn is_paced(&self) -> bool {
+        self.rate.is_some() || self.arrivals.is_some()
+    }
+
+    /// Exchanges per time and stream, in the mean; `None` for a closed loop, and for arrivals that cannot be.
+    pub fn mean_rate(&self) -> Option<Rate> {
+        self.rate.or_else(|| self.course()?.rate())
+    }
+
+    /// Its arrivals, if they are not even and can be.
+    pub fn course(&self) -> Option<Course> {
+        self.arrivals.as_ref()?.course().ok()
+    }
+
+    /// Exchanges of one stream that are due within `span` of the start, in the mean; `None` for a closed loop.
+    pub fn expected_in(&self, span: Span) -> Option<f64> {
+        match self.rate {
+            Some(rate) => Some(rate.events_in(span)),
+            None => Some(self.course()?.expected(span)),
+        }
+    }
 }
 
 /// How requests are spread over a target's instances.

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::message::Body;
+use crate::messages::StopReason;
 
 /// A record could not be kept.
 #[derive(Debug, Error)]
@@ -16,4 +17,10 @@ pub trait Sink: Send {
     /// # Errors
     /// When the record is not understood or cannot be written.
     fn store(&mut self, record: &Body) -> Result<(), SinkError>;
+
+    /// Why the run is to end now, as what was stored last says. A run in virtual time asks after every record; a real
+    /// one is ended through its control.
+    fn ends(&self) -> Option<StopReason> {
+        None
+    }
 }

@@ -12,6 +12,8 @@ use thiserror::Error;
 pub const PREFIX: &str = "lab.v1";
 /// The actor name under which the engine publishes a node's host samples.
 pub const HOST: &str = "host";
+/// The place of the actor's name among a subject's tokens, from 0.
+pub const ACTOR_TOKEN: usize = 5;
 /// Longest token, in characters.
 pub const TOKEN_CHARS_MAX: usize = 32;
 
@@ -90,6 +92,13 @@ pub fn subject(run: &str, plane: Plane, node: &str, actor: &str, verb: &str) -> 
     } else {
         format!("{PREFIX}.{run}.{plane}.{node}.{actor}.{verb}")
     }
+}
+
+/// What the subjects of all instances of a counted actor have in common: what stands before and after the number.
+pub fn family(run: &str, plane: Plane, node: &str, actor: &str, verb: &str) -> (String, String) {
+    let head = format!("{PREFIX}.{run}.{}.{node}.{actor}-", plane.token());
+    let tail = if verb.is_empty() { String::new() } else { format!(".{verb}") };
+    (head, tail)
 }
 
 /// The name of instance `index` (from 0) of `count`: the bare name if there is one, else numbered from 1.

@@ -65,6 +65,28 @@ impl Rate {
         Ok(Rate { events, per })
     }
 
+    /// `factor` times this rate, to seven digits.
+    ///
+    /// # Errors
+    /// [`RateError`] if `factor` is not above zero, or the result cannot be kept.
+    pub fn scaled(self, factor: f64) -> Result<Self, RateError> {
+        const DIGITS: f64 = 1e7;
+        // both sides of the fraction are whole numbers
+        let events = (factor * DIGITS).round();
+        if !(events >= 1.0 && events < u64::MAX as f64) {
+            return Err(RateError);
+        }
+        let (mut events, mut per) =
+            (u128::from(self.events) * events as u128, u128::from(self.per.as_nanos()) * DIGITS as u128);
+        let (mut a, mut b) = (events, per);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        (events, per) = (events / a, per / a);
+        let fits = |n: u128| u64::try_from(n).map_err(|_| RateError);
+        Rate::new(fits(events)?, Span::from_nanos(fits(per)?))
+    }
+
     /// From the start of a schedule to its `k`-th event (from 0), exact to the nanosecond.
     #[inline]
     pub fn offset(self, k: u64) -> Span {

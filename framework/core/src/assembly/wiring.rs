@@ -1,7 +1,11 @@
 //! The wiring of one group while it is built.
 
 use core::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::{Assembly, MediaSource, Serve, Subscription};
 use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
@@ -9,7 +13,7 @@ use crate::kind::{BuildError, FrameRequest, Frames, StreamSpec, Targets, Wiring}
 use crate::payload::{Payload, Recipe};
 use crate::plan::Plan;
 use crate::rng::{RngStream, Seed};
-use crate::subject::{Pattern, Plane, instance, subject};
+use crate::subject::{Pattern, Plane};
 
 pub(super) struct GroupWiring<'a> {
     assembly: &'a mut Assembly,
@@ -55,14 +59,7 @@ impl Wiring for GroupWiring<'_> {
     fn own(&mut self, plane: Plane, verb: &str) -> SubjectId {
         let at = &self.plan.nodes[self.node];
         let group = &at.groups[self.row];
-        let mut first = None;
-        for i in 0..group.count {
-            let name = subject(&self.plan.info.run, plane, &at.name, &instance(&group.actor, i, group.count), verb);
-            let id = self.assembly.subjects.intern(&name);
-            let base = *first.get_or_insert(id);
-            assert_eq!(id, base.member(i), "a family's subjects are named by its own group first");
-        }
-        first.unwrap_or_default()
+        self.assembly.subjects.family(&self.plan.info.run, plane, (&at.name, &group.actor), verb, group.count)
     }
 
     fn subscribe(&mut self, pattern: &str) -> Result<(), BuildError> {
@@ -76,6 +73,11 @@ impl Wiring for GroupWiring<'_> {
             .subjects
             .target(self.plan, self.node, to)
             .ok_or_else(|| BuildError::of("to", format!("there is no `{to}`; write `node/actor`")))
+    }
+
+    fn instances(&mut self, of: &str) -> Result<Vec<Range<u32>>, BuildError> {
+        let known = self.assembly.subjects.instances(of);
+        known.ok_or_else(|| BuildError::group(format!("there is no `{of}`; write `node/actor`")))
     }
 
     fn streams(&mut self, spec: StreamSpec) {
@@ -95,13 +97,22 @@ impl Wiring for GroupWiring<'_> {
 
     fn frames(&mut self, request: &FrameRequest) -> Result<Frames, BuildError> {
         let path = self.plan.base.join(&request.media);
-        let clip = self.media.clip(&path, request.bytes, request.live).map_err(|why| BuildError::of("media", why))?;
+        let clip = match self.plan.nodes[self.node].local {
+            true => self.media.clip(&path, request.bytes, request.live),
+            false => self.media.clip_elsewhere(&path, request.bytes),
+        };
+        let clip = clip.map_err(|why| BuildError::of("media", why))?;
         let recipe = self.recipe(clip.recipe);
         let media = MediaId(self.assembly.media.len() as u16);
         self.assembly.media.push(clip.live);
         self.assembly.frame_sizes.push(clip.sizes.clone());
         self.assembly.media_recipes.push(recipe);
         Ok(Frames { recipe, media, sizes: clip.sizes })
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Bytes, BuildError> {
+        let path = self.plan.base.join(path);
+        self.media.file(&path).map_err(|why| BuildError::of("request", why))
     }
 
     fn metric(&mut self, name: &'static str) -> MetricId {

@@ -1,22 +1,17 @@
 //! The gate of each stream: how many exchanges are under way, and which wait. The engine owns it, so that blocked time
 //! is always seen.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::kind::StreamSpec;
 
-/// The gates of one group, by member and stream.
+/// The gates of one group, by member and stream: 4 bytes each, and a queue for each at which something ever waited.
 #[derive(Debug)]
 pub struct Gates {
     spec: StreamSpec,
-    gates: Vec<Gate>,
+    under_way: Vec<u32>,
+    queues: BTreeMap<usize, VecDeque<u32>>,
     waiting: u64,
-}
-
-#[derive(Debug, Default, Clone)]
-struct Gate {
-    under_way: u32,
-    queue: VecDeque<u32>,
 }
 
 /// What a gate says to a new exchange.
@@ -34,7 +29,7 @@ impl Gates {
     /// Gates for `members` members.
     pub fn new(spec: StreamSpec, members: u32) -> Self {
         let count = members as usize * spec.per_member as usize;
-        Gates { spec, gates: vec![Gate::default(); count], waiting: 0 }
+        Gates { spec, under_way: vec![0; count], queues: BTreeMap::new(), waiting: 0 }
     }
 
     /// The number of a member's stream among all gates.
@@ -43,45 +38,53 @@ impl Gates {
         (member * self.spec.per_member + stream.min(self.spec.per_member - 1)) as usize
     }
 
+    /// Reads a gate, so that it is near when it is wanted.
+    #[inline]
+    pub fn warm(&self, gate: usize) -> u32 {
+        self.under_way.get(gate).copied().unwrap_or(0)
+    }
+
     /// The exchange in `slot` is due.
     #[inline]
     pub fn enter(&mut self, gate: usize, slot: u32) -> Admission {
         let room =
             if self.spec.burst { self.spec.in_flight.saturating_add(self.spec.queue) } else { self.spec.in_flight };
-        let state = &mut self.gates[gate];
-        if state.under_way < room {
-            state.under_way += 1;
-            Admission::Go
-        } else if !self.spec.burst && state.queue.len() < self.spec.queue as usize {
-            state.queue.push_back(slot);
-            self.waiting += 1;
-            Admission::Wait
-        } else {
-            Admission::Full
+        let under_way = &mut self.under_way[gate];
+        if *under_way < room {
+            *under_way += 1;
+            return Admission::Go;
         }
+        if self.spec.burst || self.spec.queue == 0 {
+            return Admission::Full;
+        }
+        let queue = self.queues.entry(gate).or_default();
+        if queue.len() >= self.spec.queue as usize {
+            return Admission::Full;
+        }
+        queue.push_back(slot);
+        self.waiting += 1;
+        Admission::Wait
     }
 
     /// An exchange is settled; the one that may go in its place, if one waits.
     #[inline]
     pub fn leave(&mut self, gate: usize) -> Option<u32> {
-        let state = &mut self.gates[gate];
-        match state.queue.pop_front() {
-            Some(slot) => {
-                self.waiting -= 1;
-                Some(slot)
-            }
-            None => {
-                debug_assert!(state.under_way > 0, "an exchange left a gate that none had entered");
-                state.under_way = state.under_way.saturating_sub(1);
-                None
-            }
+        if self.waiting > 0
+            && let Some(slot) = self.queues.get_mut(&gate).and_then(VecDeque::pop_front)
+        {
+            self.waiting -= 1;
+            return Some(slot);
         }
+        let under_way = &mut self.under_way[gate];
+        debug_assert!(*under_way > 0, "an exchange left a gate that none had entered");
+        *under_way = under_way.saturating_sub(1);
+        None
     }
 
     /// Empties all queues, at the stop: the slots that waited.
     pub fn flush(&mut self) -> Vec<u32> {
         self.waiting = 0;
-        self.gates.iter_mut().flat_map(|g| g.queue.drain(..)).collect()
+        self.queues.values_mut().flat_map(|queue| queue.drain(..)).collect()
     }
 
     /// Exchanges that wait.
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     fn spec(in_flight: u32, queue: u32, burst: bool) -> StreamSpec {
-        StreamSpec { per_member: 2, in_flight, queue, burst, gap: None, requests: None, threshold: None }
+        StreamSpec { per_member: 2, in_flight, queue, burst, ..StreamSpec::UNDECLARED }
     }
 
     #[test]

@@ -45,13 +45,15 @@ impl Entry {
         (self.hi, self.lo)
     }
 
+    /// The whole key.
     #[inline]
-    const fn key(&self) -> u128 {
+    pub(super) const fn key(&self) -> u128 {
         (self.hi as u128) << 64 | self.lo as u128
     }
 
+    /// Whether it comes before `other`.
     #[inline]
-    const fn before(&self, other: &Entry) -> bool {
+    pub(super) const fn before(&self, other: &Entry) -> bool {
         self.key() < other.key()
     }
 }
@@ -107,6 +109,13 @@ impl Heap {
     pub fn peek_time(&mut self) -> Option<u64> {
         self.settle();
         self.entries.first().map(Entry::time)
+    }
+
+    /// The first event, which stays.
+    #[inline]
+    pub(super) fn first(&mut self) -> Option<&Entry> {
+        self.settle();
+        self.entries.first()
     }
 
     /// Takes the first event.

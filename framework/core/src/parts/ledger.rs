@@ -1,22 +1,26 @@
 //! The books of one group: counters and histograms. Both engines write them in the same way, so it cannot be forgotten.
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2Serializer};
 use serde_bytes::ByteBuf;
 
+use super::buckets::{Buckets, NS_MAX, Shape};
+use super::jitter::Variation;
+use super::recorder::{Recorder, RequestRows};
+use super::streams::Streams;
 use super::tally::Tally;
-use crate::exchange::{Outcome, Request, Status, Times};
+use crate::exchange::{Datagram, Outcome, Request, Status, Times};
 use crate::ids::MetricId;
 use crate::kind::StreamSpec;
 use crate::messages::{HistogramPart, Metric};
 use crate::time::{Span, Time};
+use crate::units::Fraction;
 
 /// Highest value that histograms tell apart: one hour in nanoseconds; longer times count as one hour.
-pub const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
-/// Significant decimal digits of histograms.
+pub const HISTOGRAM_NS_MAX: u64 = NS_MAX;
+/// Most significant decimal digits of histograms; [`Metric::digits`] says which have fewer.
 pub const HISTOGRAM_DIGITS: u8 = 3;
 
-/// An empty histogram in the shape that all of the project's histograms share, so that merges are exact.
+/// An empty histogram with all the digits that any of the project's histograms has, so that merges are exact.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, HISTOGRAM_DIGITS).expect("the bounds are constants")
 }
@@ -27,8 +31,13 @@ pub struct Ledger {
     /// Totals since the start.
     pub tally: Tally,
     times: SecondTimes,
+    spare: Option<SecondTimes>,
+    streams: Streams,
     own: Vec<Own>,
     schedule: u64,
+    recorder: Option<Box<Recorder>>,
+    /// Nobody knows how long exchanges take.
+    untimed: bool,
 }
 
 /// A counter or value that the group named itself.
@@ -46,45 +55,65 @@ pub struct SecondTimes([Times1s; Metric::ALL.len()]);
 
 /// Values of one metric in one second: as they are while they are few, so that thousands of quiet groups stay small.
 #[derive(Debug)]
-enum Times1s {
-    Few(Vec<u64>),
-    Many(Box<Histogram<u64>>),
+struct Times1s {
+    /// Those that are in no bucket yet.
+    raw: Vec<u64>,
+    /// How many of them are put into buckets at once, which costs each of them less.
+    raw_max: usize,
+    many: Option<Box<Buckets>>,
 }
 
-/// Above so many values in a second a metric gets a histogram of its own (270 kB against 32 kB).
-const FEW_MAX: usize = 4096;
+/// With so many values in a second a metric gets buckets of its own (at most 270 kB against 8 kB).
+const FEW_MAX: usize = 1024;
+/// So many are put into them at once.
+const BATCH: usize = 256;
 
 impl Default for Times1s {
     fn default() -> Self {
-        Times1s::Few(Vec::new())
+        Times1s { raw: Vec::new(), raw_max: FEW_MAX, many: None }
     }
 }
 
 impl Times1s {
     #[inline]
-    fn record(&mut self, nanos: u64) {
-        match self {
-            Times1s::Few(values) if values.len() < FEW_MAX => values.push(nanos),
-            Times1s::Many(histogram) => histogram.saturating_record(nanos),
-            Times1s::Few(_) => self.grow(nanos),
+    fn record(&mut self, metric: Metric, nanos: u64) {
+        self.raw.push(nanos);
+        if self.raw.len() >= self.raw_max {
+            self.sort_in(metric);
+        }
+    }
+
+    fn forget(&mut self) {
+        self.raw.clear();
+        if let Some(buckets) = &mut self.many {
+            buckets.reset();
         }
     }
 
     #[cold]
-    fn grow(&mut self, nanos: u64) {
-        let mut histogram = Box::new(histogram());
-        if let Times1s::Few(values) = self {
-            values.iter().for_each(|v| histogram.saturating_record(*v));
+    #[inline(never)]
+    fn sort_in(&mut self, metric: Metric) {
+        self.many.get_or_insert_with(|| Box::new(Buckets::new(Shape::of(metric.digits())))).add_all(&self.raw);
+        self.raw.clear();
+        if self.raw_max > BATCH {
+            (self.raw, self.raw_max) = (Vec::with_capacity(BATCH), BATCH);
         }
-        histogram.saturating_record(nanos);
-        *self = Times1s::Many(histogram);
     }
 
     fn is_empty(&self) -> bool {
-        match self {
-            Times1s::Few(values) => values.is_empty(),
-            Times1s::Many(histogram) => histogram.is_empty(),
-        }
+        self.raw.is_empty() && self.many.as_ref().is_none_or(|many| many.is_empty())
+    }
+
+    /// Writes them and empties it.
+    fn encode(&mut self, metric: Metric, scratch: &mut Scratch, out: &mut Vec<u8>) {
+        let buckets = match &mut self.many {
+            Some(many) => many,
+            None => scratch.of(metric),
+        };
+        buckets.add_all(&self.raw);
+        self.raw.clear();
+        buckets.encode(out);
+        buckets.reset();
     }
 }
 
@@ -94,52 +123,52 @@ impl SecondTimes {
         let mut parts = Vec::new();
         for metric in Metric::ALL {
             let times = &mut self.0[metric as usize];
-            if times.is_empty() {
-                continue;
+            if !times.is_empty() {
+                let mut bytes = Vec::new();
+                times.encode(metric, scratch, &mut bytes);
+                parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
             }
-            let mut bytes = Vec::new();
-            let encoded = match times {
-                Times1s::Many(histogram) => {
-                    let encoded = scratch.encoder.serialize(histogram, &mut bytes);
-                    histogram.reset();
-                    encoded
-                }
-                Times1s::Few(values) => {
-                    values.drain(..).for_each(|v| scratch.histogram.saturating_record(v));
-                    let encoded = scratch.encoder.serialize(&scratch.histogram, &mut bytes);
-                    scratch.histogram.reset();
-                    encoded
-                }
-            };
-            encoded.expect("a histogram fits into memory");
-            parts.push(HistogramPart { metric, v2: ByteBuf::from(bytes) });
         }
         parts
     }
 }
 
 /// What an engine lends its ledgers to encode a second's histograms with: one for all of them.
-pub struct Scratch {
-    histogram: Histogram<u64>,
-    encoder: V2Serializer,
-}
+#[derive(Debug)]
+pub struct Scratch([Buckets; 2]);
 
 impl Default for Scratch {
     fn default() -> Self {
-        Scratch { histogram: histogram(), encoder: V2Serializer::new() }
+        Scratch([2, 3].map(|digits| Buckets::new(Shape::of(digits))))
     }
 }
 
-impl std::fmt::Debug for Scratch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Scratch")
+impl Scratch {
+    /// Empty buckets for a metric.
+    fn of(&mut self, metric: Metric) -> &mut Buckets {
+        &mut self.0[usize::from(metric.digits() == 3)]
     }
 }
 
 impl Ledger {
+    /// Empty books of a group whose members are counted from `first`, that keep a share of all exchanges one by one.
+    pub fn recording(first: u32, share: Fraction) -> Ledger {
+        let (streams, recorder) = (Streams::of(first), Recorder::new(share).map(Box::new));
+        Ledger { streams, recorder, ..Ledger::default() }
+    }
+
+    /// Keeps no times of exchanges from now on: a dry run cannot know how long a service takes that nobody measured.
+    pub fn forget_times(&mut self) {
+        self.untimed = true;
+        self.recorder = None;
+    }
+
     /// Books the first attempt of an exchange that came due: one more is generated.
     ///
-    /// The schedule digest sums over (member, stream, number, intended − start, bytes); a closed loop has no schedule,
+    /// The schedule digest sums over (member, stream, number, intended − start, bytes) of what was generated. Slots that
+    /// fall into a pause are not generated and take no number; after another rate the intended times are those of the new
+    /// schedule, which begins where the change says. A steer that is known ahead of its time changes every stream between
+    /// the same two slots, so the digest stays that of the experiment, in either engine. A closed loop has no schedule,
     /// so its intended times stay out.
     #[inline]
     pub fn generated(&mut self, request: &Request, member: u32, start: Time, spec: &StreamSpec) {
@@ -153,21 +182,44 @@ impl Ledger {
         ));
     }
 
-    /// Books a datagram: generated, and sent by the schedule `at`.
+    /// Books a datagram that is sent at `sent`, and was to leave at `at`: generated, and sent by the schedule.
     #[inline]
-    pub fn datagram(&mut self, member: u32, stream: u32, seq: u64, intended: Span, bytes: u32, lag: Span) {
+    pub fn datagram(&mut self, member: u32, datagram: &Datagram, sent: Time, start: Time) {
+        let Datagram { stream, seq, intended, at, payload, .. } = *datagram;
         self.tally.generated += 1;
         self.tally.attempts += 1;
         self.tally.datagrams_sent += 1;
-        self.tally.bytes_sent += u64::from(bytes);
-        self.record(Metric::Lag, lag);
-        let place = u64::from(member) << 32 | u64::from(stream);
-        self.schedule = self.schedule.wrapping_add(mix(place, seq, intended.as_nanos(), u64::from(bytes)));
+        self.tally.bytes_sent += u64::from(payload.bytes);
+        self.record(Metric::Lag, sent.since(at));
+        self.departs(member, stream, sent);
+        let (place, intended) = (u64::from(member) << 32 | u64::from(stream), intended.since(start).as_nanos());
+        self.schedule = self.schedule.wrapping_add(mix(place, seq, intended, u64::from(payload.bytes)));
     }
 
-    /// Books an attempt that was handed to the carrier.
+    /// Books the times of a datagram that came in; how long it was on the way only where that can be told.
     #[inline]
-    pub fn sent(&mut self, request: &Request, times: &Times, spec: &StreamSpec) {
+    pub fn arrived(&mut self, one_way: Option<Span>, variation: &Variation) {
+        if let Some(one_way) = one_way {
+            self.record(Metric::OneWay, one_way);
+        }
+        if let Some(jitter) = variation.jitter {
+            self.record(Metric::Jitter, jitter);
+        }
+        variation.steps.into_iter().flatten().for_each(|step| self.record(Metric::Ipdv, step));
+    }
+
+    /// A stream sends now.
+    #[inline]
+    fn departs(&mut self, member: u32, stream: u32, now: Time) {
+        if let Some(gap) = self.streams.at(member, stream).and_then(|stream| stream.sends(now)) {
+            self.record(Metric::InterDeparture, gap);
+        }
+    }
+
+    /// Books an attempt that was handed to the carrier. `member` is the sender's number among all of its actor.
+    #[inline]
+    pub fn sent(&mut self, request: &Request, member: u32, times: &Times, spec: &StreamSpec) {
+        self.departs(member, request.stream, times.sent);
         self.tally.attempts += 1;
         self.tally.bytes_sent += u64::from(request.payload.bytes);
         self.record(Metric::Lag, times.sent.since(times.ready));
@@ -181,20 +233,34 @@ impl Ledger {
     }
 
     /// Books the end of an attempt; true if the exchange is settled. Times are those of successes: what a receiver
-    /// turns away at once says nothing about how long it takes.
+    /// turns away at once says nothing about how long it takes. `member` is the sender's number among all of its actor.
     #[inline]
-    pub fn outcome(&mut self, outcome: &Outcome, last: bool, stopping: bool, spec: &StreamSpec) -> bool {
+    pub fn outcome(
+        &mut self,
+        request: &Request,
+        member: u32,
+        outcome: &Outcome,
+        stopping: bool,
+        spec: &StreamSpec,
+    ) -> bool {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(request, member, outcome);
+        }
         let times = &outcome.times;
         self.tally.bytes_replied += u64::from(outcome.reply_bytes);
-        if outcome.status == Status::Success {
+        if outcome.status == Status::Success && !self.untimed {
             let service = times.done.since(times.sent);
             self.record(Metric::Service, service);
-            self.record(Metric::Response, times.done.since(times.intended));
+            let response = times.done.since(times.intended);
+            self.record(Metric::Response, response);
+            let transit = i64::try_from(response.as_nanos()).unwrap_or(i64::MAX);
+            let jitter = self.streams.at(member, request.stream).and_then(|s| s.jitter.arrived(transit));
+            jitter.into_iter().for_each(|jitter| self.record(Metric::Jitter, jitter));
             if spec.threshold.is_some_and(|limit| service > limit) {
                 self.tally.deadline_missed += 1;
             }
         }
-        self.tally.settle(outcome.status, last, stopping)
+        self.tally.settle(outcome.status, request.last, stopping)
     }
 
     /// Books a receiver's answer; the handling time is that of a served request.
@@ -211,10 +277,16 @@ impl Ledger {
         }
     }
 
+    /// Reads what is kept of a member's first stream, so that it is near when it is wanted.
+    #[inline]
+    pub fn warm(&self, member: u32) -> u64 {
+        self.streams.warm(member)
+    }
+
     /// Records one time.
     #[inline]
     pub fn record(&mut self, metric: Metric, span: Span) {
-        self.times.0[metric as usize].record(span.as_nanos());
+        self.times.0[metric as usize].record(metric, span.as_nanos());
     }
 
     /// Adds to a counter of the group; the reserved ones have a column of their own.
@@ -223,6 +295,8 @@ impl Ledger {
         match metric {
             MetricId::SKIPPED => self.tally.skipped += by,
             MetricId::MALFORMED => self.tally.malformed += by,
+            MetricId::PAUSED => self.tally.paused += by,
+            MetricId::AWAY => self.tally.away += by,
             MetricId(id) => self.own(id).count += by,
         }
     }
@@ -265,9 +339,29 @@ impl Ledger {
         self.times.encode(scratch)
     }
 
+    /// Forgets the times of the second that ends now, which nobody wants to hear of.
+    pub fn forget_second(&mut self) {
+        self.times.0.iter_mut().for_each(Times1s::forget);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.take(Time::ZERO);
+        }
+    }
+
+    /// Attempts of the second that ends now that were kept one by one; `None` if there are none.
+    /// Their times are since `start`.
+    pub fn take_requests(&mut self, start: Time) -> Option<RequestRows> {
+        self.recorder.as_mut()?.take(start)
+    }
+
     /// The times of the second that ends now, to be encoded later.
     pub fn take_times(&mut self) -> SecondTimes {
-        std::mem::take(&mut self.times)
+        let next = self.spare.take().unwrap_or_default();
+        std::mem::replace(&mut self.times, next)
+    }
+
+    /// Takes back what was taken out and encoded, for a later second: its memory need not be found anew each time.
+    pub fn give_back(&mut self, times: SecondTimes) {
+        self.spare = Some(times);
     }
 
     /// Sum over all generated exchanges; equal schedules give equal digests, in any order and over any number of hosts.
@@ -278,7 +372,7 @@ impl Ledger {
 
 /// A 64-bit mix of four words (splitmix64 finaliser over a running product).
 #[inline]
-fn mix(a: u64, b: u64, c: u64, d: u64) -> u64 {
+pub(super) fn mix(a: u64, b: u64, c: u64, d: u64) -> u64 {
     let mut x = 0x9E37_79B9_7F4A_7C15_u64;
     for word in [a, b, c, d] {
         x = (x ^ word).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -290,7 +384,26 @@ fn mix(a: u64, b: u64, c: u64, d: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{RecipeId, SubjectId, Token};
+    use crate::payload::Payload;
     use hdrhistogram::serialization::Deserializer;
+
+    fn request() -> Request {
+        Request {
+            to: SubjectId(0),
+            token: Token(0),
+            stream: 0,
+            seq: 0,
+            attempt: 0,
+            last: true,
+            intended: Time::ZERO,
+            at: Time::ZERO,
+            deadline: Span::ZERO,
+            limit: Span::ZERO,
+            reply_bytes: 0,
+            payload: Payload { recipe: RecipeId(0), seq: 0, bytes: 0 },
+        }
+    }
 
     fn read(part: &HistogramPart) -> Histogram<u64> {
         Deserializer::new().deserialize(&mut part.v2.as_slice()).expect("our own encoding")
@@ -314,16 +427,22 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_knows_has_no_times_and_counts_all_the_same() {
+        let (mut ledger, mut scratch) = (Ledger::default(), Scratch::default());
+        ledger.forget_times();
+        let outcome = Outcome { status: Status::Success, times: Times::default(), reply_bytes: 0 };
+        ledger.outcome(&request(), 0, &outcome, false, &StreamSpec::UNDECLARED);
+        assert!(ledger.take_histograms(&mut scratch).is_empty());
+        assert_eq!(ledger.tally.success, 1);
+    }
+
+    #[test]
     fn only_successes_have_times() {
         let (mut ledger, mut scratch) = (Ledger::default(), Scratch::default());
         for status in [Status::Success, Status::Invalid, Status::Failed, Status::Rejected, Status::Unacknowledged] {
             ledger.answered(status, Span::from_millis(1));
-            ledger.outcome(
-                &Outcome { status, times: Times::default(), reply_bytes: 0 },
-                true,
-                false,
-                &StreamSpec::UNDECLARED,
-            );
+            let outcome = Outcome { status, times: Times::default(), reply_bytes: 0 };
+            ledger.outcome(&request(), 0, &outcome, false, &StreamSpec::UNDECLARED);
         }
         let parts = ledger.take_histograms(&mut scratch);
         let counted: Vec<_> = parts.iter().map(|p| (p.metric, read(p).len())).collect();

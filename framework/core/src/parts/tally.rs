@@ -34,6 +34,10 @@ pub struct Tally {
     pub queued: u64,
     /// Slots of a schedule that were given up.
     pub skipped: u64,
+    /// Slots of a schedule that fell into a pause; not among `skipped`.
+    pub paused: u64,
+    /// Slots of a schedule that were due while the node was lost; not among `skipped`.
+    pub away: u64,
     /// Payloads that were spoiled on purpose.
     pub malformed: u64,
     /// Successes above the limit on handling time.
@@ -67,22 +71,30 @@ pub struct Tally {
 impl Tally {
     /// Exchanges that are not settled.
     pub const fn open(&self) -> u64 {
-        self.generated.wrapping_sub(self.success + self.invalid + self.failed + self.lost + self.aborted)
+        self.generated.saturating_sub(self.settled())
     }
 
     /// Attempts that are not over.
     pub const fn open_attempts(&self) -> u64 {
-        self.attempts.wrapping_sub(
-            self.success + self.invalid + self.failed + self.rejected + self.unacknowledged + self.aborted_attempts,
-        )
+        self.attempts.saturating_sub(self.over())
     }
 
     /// Whether the identities hold: nothing is settled that was not generated, and no attempt is over that never left.
     pub const fn consistent(&self) -> bool {
-        let settled = self.success + self.invalid + self.failed + self.lost + self.aborted;
-        let over =
-            self.success + self.invalid + self.failed + self.rejected + self.unacknowledged + self.aborted_attempts;
-        settled <= self.generated && over <= self.attempts
+        self.settled() <= self.generated && self.over() <= self.attempts
+    }
+
+    /// Exchanges that are settled. Counters that came over a network may be any numbers.
+    const fn settled(&self) -> u64 {
+        let answered = self.success.saturating_add(self.invalid).saturating_add(self.failed);
+        answered.saturating_add(self.lost).saturating_add(self.aborted)
+    }
+
+    /// Attempts that are over.
+    const fn over(&self) -> u64 {
+        let answered = self.success.saturating_add(self.invalid).saturating_add(self.failed);
+        let unanswered = self.unacknowledged.saturating_add(self.aborted_attempts);
+        answered.saturating_add(self.rejected).saturating_add(unanswered)
     }
 
     /// Books the end of an attempt; true if the exchange is settled by it. `stopping`: what never left is aborted, not lost.
