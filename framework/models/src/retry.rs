@@ -79,6 +79,7 @@ mod tests {
             at: Time::from_nanos(20),
             deadline: Span::from_secs(1),
             limit: Span::ZERO,
+            reply_bytes: 0,
             payload: Payload::EMPTY,
         }
     }

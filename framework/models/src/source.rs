@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
 use rehearsal_core::{
     Actor, Event, MetricId, Outbox, Outcome, Payload, Request, Time, TimerKey, Wiring, Work, WorkKey, WorkResult,
@@ -11,10 +12,12 @@ use rehearsal_core::{
 
 mod encoder;
 mod spec;
+mod steering;
 mod stream;
 
-pub use spec::SourceSpec;
-use stream::{Place, Slot, Stream};
+pub use spec::{DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, SourceSpec};
+use steering::Steers;
+use stream::{Place, Slot, Stream, Wake};
 
 /// What the streams of one member send.
 pub trait Payloads: Send {
@@ -46,6 +49,7 @@ pub struct Source<P> {
     payloads: P,
     streams: Box<[Stream]>,
     member: u32,
+    steers: Steers,
     /// Streams that are not at their end.
     active: u32,
     /// Exchanges that are not settled, and requests whose payload is being made.
@@ -66,19 +70,36 @@ impl<P: Payloads> Source<P> {
     pub fn new(spec: &Arc<SourceSpec>, wiring: &dyn Wiring, member: u32, payloads: P) -> Self {
         let streams: Box<[Stream]> = (0..spec.streams).map(|s| Stream::new(spec, wiring, member, s)).collect();
         let active = streams.len() as u32;
-        Source { spec: spec.clone(), payloads, streams, member, active, open: 0, stage: Stage::Waiting }
+        Source {
+            spec: spec.clone(),
+            payloads,
+            streams,
+            member,
+            steers: Steers::default(),
+            active,
+            open: 0,
+            stage: Stage::Waiting,
+        }
     }
 
-    fn begin(&mut self, start: &StartAt, out: &mut Outbox) {
+    fn begin(&mut self, now: Time, start: &StartAt, again: Option<&Rejoin>, out: &mut Outbox) {
         if self.stage != Stage::Waiting {
             return;
         }
         self.stage = Stage::Running;
-        for index in 0..self.streams.len() as u32 {
-            self.streams[index as usize].begin(&self.spec, start);
-            match self.spec.rate {
-                Some(_) => self.arm(index, out),
-                None => self.refill(index, start.at, out),
+        self.streams.iter_mut().for_each(|stream| stream.begin(&self.spec, start));
+        match again {
+            Some(again) => self.rejoin(now, again, out),
+            None => {
+                for index in 0..self.streams.len() as u32 {
+                    match self.spec.rate {
+                        Some(_) => self.arm(index, out),
+                        None => {
+                            self.streams[index as usize].steer(&self.spec, &self.steers, start.at, out);
+                            self.refill(index, start.at, out);
+                        }
+                    }
+                }
             }
         }
         self.settle(out);
@@ -87,7 +108,9 @@ impl<P: Payloads> Source<P> {
     /// A slot of a paced stream is due.
     fn due(&mut self, index: u32, now: Time, out: &mut Outbox) {
         let Some(stream) = self.streams.get_mut(index as usize) else { return };
-        let (due, skipped) = stream.due(&self.spec, now);
+        stream.steer(&self.spec, &self.steers, now, out);
+        let bound = stream.next_steer(&self.steers).unwrap_or(Time::MAX);
+        let (due, skipped) = stream.due(&self.spec, now, bound);
         self.skipped(skipped, out);
         if let Some(due) = due {
             self.request(index, due, out);
@@ -98,9 +121,10 @@ impl<P: Payloads> Source<P> {
 
     /// Sets the timer of a paced stream for its next slot, or ends the stream.
     fn arm(&mut self, index: u32, out: &mut Outbox) {
-        match self.streams[index as usize].next_due() {
-            Some(due) => out.set_timer(TimerKey(index), due),
-            None => self.end(index),
+        match self.streams[index as usize].wake(&self.steers) {
+            Wake::At(time) => out.set_timer(TimerKey(index), time),
+            Wake::Idle => out.cancel_timer(TimerKey(index)),
+            Wake::Never => self.end(index),
         }
     }
 
@@ -109,6 +133,10 @@ impl<P: Payloads> Source<P> {
         while self.streams[index as usize].begins_next(&self.spec, intended) {
             self.request(index, intended, out);
         }
+        self.end_if_spent(index, intended);
+    }
+
+    fn end_if_spent(&mut self, index: u32, intended: Time) {
         if self.streams[index as usize].is_spent(intended) {
             self.end(index);
         }
@@ -180,6 +208,7 @@ impl<P: Payloads> Source<P> {
         self.open -= 1;
         if running && self.spec.rate.is_none() {
             let next = self.spec.next_intended(request, outcome);
+            stream.steer(&self.spec, &self.steers, next, out);
             self.refill(request.stream, next, out);
         }
         self.settle(out);
@@ -194,6 +223,10 @@ impl<P: Payloads> Source<P> {
         let mut skipped = 0;
         for index in 0..self.streams.len() as u32 {
             let stream = &mut self.streams[index as usize];
+            let paused = stream.end_pause(now);
+            if paused > 0 {
+                out.count(MetricId::PAUSED, paused * u64::from(self.spec.fan));
+            }
             // the payload that is being made will not be sent either
             let making = self.spec.rate.is_some() && stream.encoder.is_busy();
             skipped += stream.overdue(now) + u64::from(making) + self.give_up(index, out);
@@ -206,7 +239,7 @@ impl<P: Payloads> Source<P> {
     /// of its schedule those were.
     fn give_up(&mut self, index: u32, out: &mut Outbox) -> u64 {
         let stream = &mut self.streams[index as usize];
-        if stream.next_due().is_some() {
+        if matches!(stream.wake(&self.steers), Wake::At(_)) {
             out.cancel_timer(TimerKey(index));
         }
         let waiting = stream.encoder.clear();
@@ -219,6 +252,13 @@ impl<P: Payloads> Source<P> {
     fn skipped(&self, slots: u64, out: &mut Outbox) {
         if slots > 0 {
             out.count(MetricId::SKIPPED, slots * u64::from(self.spec.fan));
+        }
+    }
+
+    /// Counts slots that were due while the node was lost.
+    fn away(&self, slots: u64, out: &mut Outbox) {
+        if slots > 0 {
+            out.count(MetricId::AWAY, slots * u64::from(self.spec.fan));
         }
     }
 
@@ -243,11 +283,11 @@ impl<P: Payloads> Actor for Source<P> {
 
     fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
         match event {
-            Event::Message { body, .. } => {
-                if let Ok(start) = body.get::<StartAt>() {
-                    self.begin(&start, out);
-                }
-            }
+            Event::Message { body, .. } => match Word::read(body, &self.spec.node) {
+                Some(Word::Begin(start, again)) => self.begin(now, &start, again.as_deref(), out),
+                Some(Word::Steer(steer)) => self.steered(now, &steer, out),
+                None => {}
+            },
             Event::Timer { key, .. } => self.due(key.0, now, out),
             Event::Outcome { request, outcome } => self.outcome(request, outcome, out),
             Event::WorkDone { key, result } => self.encoded(key.0 as u32, result, out),

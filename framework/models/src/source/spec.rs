@@ -1,16 +1,20 @@
 //! What all members of a sending group share: the common sender keys, resolved and checked once.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use rehearsal_core::kind::{StreamSpec, Targets};
-use rehearsal_core::plan::Stop;
+use rehearsal_core::arrivals::Course;
+use rehearsal_core::kind::{Scatter, StreamSpec, Targets};
+use rehearsal_core::plan::{Carrier, Stop};
 use rehearsal_core::sender::{LimitReading, OnLate, SenderParams, Spread};
 use rehearsal_core::subject::PREFIX;
 use rehearsal_core::units::Rate;
 use rehearsal_core::{BuildError, GroupContext, Outcome, RecipeId, Request, Span, Status, Time, Wiring};
 
+use crate::arrivals::Pattern;
 use crate::retry::Retry;
 use crate::spread::fan;
+use crate::wire::ECHO_BYTES;
 
 /// Largest payload of one datagram in bytes: 65,535 less the headers of IPv4 and UDP (RFC 791, RFC 768).
 pub const DATAGRAM_BYTES_MAX: u64 = 65_507;
@@ -22,6 +26,11 @@ const FRUITLESS_MIN: Span = Span::from_millis(1);
 /// The common keys of one sending group, ready for use. Shared by its members.
 #[derive(Debug)]
 pub struct SourceSpec {
+    /// The node instance and the actor of the group.
+    pub(super) node: String,
+    pub(super) actor: String,
+    /// Numbers of the group's members in this node.
+    pub(super) members: Range<u32>,
     pub(super) targets: Targets,
     pub(super) spread: Spread,
     pub(super) streams: u32,
@@ -30,7 +39,10 @@ pub struct SourceSpec {
     pub(super) in_flight: u32,
     pub(super) queue: u32,
     pub(super) skip: bool,
+    /// Mean rate of a paced stream.
     pub(super) rate: Option<Rate>,
+    /// Its arrivals, if they are not even.
+    pub(super) pattern: Option<Arc<Pattern>>,
     pub(super) requests: Option<u64>,
     pub(super) deadline: Span,
     pub(super) limit: Span,
@@ -51,9 +63,13 @@ impl SourceSpec {
         // a node that runs in another process ends by what is said there
         let here = cx.run.nodes.iter().any(|node| node.name == cx.node);
         check(params, &targets, here.then_some(cx.run.stop))?;
-        let spec = SourceSpec::resolve(params, targets, spoiled);
-        wiring.streams(spec.declared(params));
-        wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.start", cx.run.run))?;
+        let course = params.arrivals.as_ref().map(|a| a.course()).transpose();
+        let course = course.map_err(|why| BuildError::of("arrivals", why))?;
+        let spec = SourceSpec::resolve(cx, params, course.as_ref(), targets, spoiled)?;
+        wiring.streams(spec.declared(params, course.as_ref()));
+        for verb in ["start", "steer"] {
+            wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.{verb}", cx.run.run))?;
+        }
         Ok(Arc::new(spec))
     }
 
@@ -62,11 +78,22 @@ impl SourceSpec {
     /// # Errors
     /// [`BuildError`] if a datagram would be too short or too long.
     pub fn check_bytes(&self, key: &'static str, min: u64, max: u64) -> Result<(), BuildError> {
-        if self.targets.carrier.is_exchange() || (min >= DATAGRAM_BYTES_MIN && max <= DATAGRAM_BYTES_MAX) {
+        let echo = self.targets.carrier == Carrier::Udp && self.targets.exchange;
+        let least = if echo { u64::from(ECHO_BYTES) } else { DATAGRAM_BYTES_MIN };
+        if !self.targets.carrier.stamps_payload() || (min >= least && max <= DATAGRAM_BYTES_MAX) {
             return Ok(());
         }
-        let bounds = format!("a datagram carries {DATAGRAM_BYTES_MIN}B to {DATAGRAM_BYTES_MAX}B");
+        let bounds = format!("a datagram carries {least}B to {DATAGRAM_BYTES_MAX}B");
         Err(BuildError::of(key, format!("{bounds}; change `{key}`, or use an exchange carrier such as `http1`")))
+    }
+
+    /// Requests that stream `stream` of `member` has no need to begin, of `generated` exchanges that the whole group had
+    /// generated before: every stream has its even share.
+    pub(super) fn share(&self, member: u32, stream: u32, generated: u64) -> u64 {
+        let streams = u64::from(self.streams) * self.members.len() as u64;
+        let requests = generated / u64::from(self.fan.max(1));
+        let place = u64::from(member - self.members.start) * u64::from(self.streams) + u64::from(stream);
+        requests / streams.max(1) + u64::from(place < requests % streams.max(1))
     }
 
     /// Streams of each member.
@@ -86,9 +113,20 @@ impl SourceSpec {
         }
     }
 
-    fn resolve(params: &SenderParams, targets: Targets, spoiled: RecipeId) -> Self {
+    fn resolve(
+        cx: &GroupContext<'_>,
+        params: &SenderParams,
+        course: Option<&Course>,
+        targets: Targets,
+        spoiled: RecipeId,
+    ) -> Result<Self, BuildError> {
         let limit = |reading| params.limit.filter(|l| l.reading == reading).map(|l| l.deadline);
-        SourceSpec {
+        let slow = || BuildError::of("arrivals", "its mean rate cannot be kept; it must be above one in 500 years");
+        let rate = course.map(|course| course.rate().ok_or_else(slow)).transpose()?.or(params.rate);
+        Ok(SourceSpec {
+            node: cx.node.to_owned(),
+            actor: cx.actor.to_owned(),
+            members: cx.members.clone(),
             targets,
             spread: params.spread,
             streams: params.streams,
@@ -96,18 +134,19 @@ impl SourceSpec {
             in_flight: params.in_flight,
             queue: params.queue,
             skip: params.on_late == OnLate::Skip,
-            rate: params.rate,
+            rate,
+            pattern: course.map(Pattern::new).transpose()?,
             requests: params.requests,
             deadline: limit(LimitReading::Timeout).map_or(params.timeout, |l| l.min(params.timeout)),
             limit: limit(LimitReading::ReceiverDeadline).unwrap_or(Span::ZERO),
             retry: Retry { retries: params.retries, backoff: params.backoff },
             malformed: params.malformed.0,
             spoiled,
-        }
+        })
     }
 
     /// What the engine must know: a request to all instances is as many exchanges.
-    fn declared(&self, params: &SenderParams) -> StreamSpec {
+    fn declared(&self, params: &SenderParams, course: Option<&Course>) -> StreamSpec {
         let fan = self.fan;
         StreamSpec {
             per_member: self.streams,
@@ -117,6 +156,11 @@ impl SourceSpec {
             gap: self.rate.map(|rate| Span::from_nanos((rate.gap().as_nanos() / u64::from(fan)).max(1))),
             requests: self.requests.map(|n| n.saturating_mul(u64::from(fan))),
             threshold: params.limit.filter(|l| l.reading == LimitReading::Threshold).map(|l| l.deadline),
+            scatter: course.map(|course| match course.dispersion() {
+                Some(index) => Scatter::Dispersion((index * 1e3).round() as u64),
+                None => Scatter::Unknown,
+            }),
+            ports: 1,
         }
     }
 }
@@ -134,7 +178,10 @@ fn check(params: &SenderParams, targets: &Targets, stop: Option<Stop>) -> Result
     if params.retries > 255 {
         return Err(BuildError::of("retries", "at most 255 retries"));
     }
-    if params.rate.is_none() && !targets.carrier.is_exchange() {
+    if params.rate.is_some() && params.arrivals.is_some() {
+        return Err(BuildError::of("arrivals", "`rate` and `arrivals` exclude each other; keep one of them"));
+    }
+    if !params.is_paced() && !targets.exchange {
         let reason = "a datagram has no outcome that a closed loop could wait for; give a `rate`, for instance `100/s`";
         return Err(BuildError::of("rate", reason));
     }

@@ -5,15 +5,19 @@ use rehearsal_core::{Datagram, MetricId, Outbox, Payload, Request, RngStream, Sp
 
 use super::encoder::Encoder;
 use super::spec::SourceSpec;
+use super::steering::Steers;
+use crate::arrivals::Draws;
 use crate::pacer::Pacer;
 use crate::retry::token;
 use crate::spread::instance;
 
 #[derive(Debug)]
 pub(super) struct Stream {
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
+    /// Steers that it has acted on.
+    pub(super) steered: u16,
     /// Number of the next request.
-    seq: u64,
+    pub(super) seq: u64,
     /// Exchanges that are not settled.
     pub(super) open: u32,
     pub(super) encoder: Encoder,
@@ -22,15 +26,24 @@ pub(super) struct Stream {
 }
 
 #[derive(Debug)]
-enum Schedule {
+pub(super) enum Schedule {
     /// Traffic has not begun.
-    Idle { phase: Span },
+    Idle { phase: Span, draws: Option<Box<Draws>> },
     /// Open loop.
     Paced(Pacer),
     /// The next request begins when the last has ended.
-    Closed { left: u64, until: Time },
+    Closed { left: u64, until: Time, paused: bool },
     /// Nothing more will begin.
     Ended,
+}
+
+/// What a paced stream waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wake {
+    At(Time),
+    /// To be steered.
+    Idle,
+    Never,
 }
 
 /// Which stream it is.
@@ -52,8 +65,10 @@ impl Stream {
         let rng = |purpose| wiring.rng(member, stream, purpose);
         // uniform below one gap, so that streams of one rate do not all send at once
         let phase = spec.rate.map_or(Span::ZERO, |rate| Span::from_nanos(rng("phase").below(rate.gap().as_nanos())));
+        let draws = spec.pattern.as_ref().map(|pattern| Box::new(Draws::new(pattern, rng("arrivals"))));
         Stream {
-            schedule: Schedule::Idle { phase },
+            schedule: Schedule::Idle { phase, draws },
+            steered: 0,
             seq: 0,
             open: 0,
             encoder: Encoder::default(),
@@ -64,25 +79,32 @@ impl Stream {
 
     /// Traffic begins.
     pub(super) fn begin(&mut self, spec: &SourceSpec, start: &StartAt) {
-        let Schedule::Idle { phase } = self.schedule else { return };
+        let Schedule::Idle { phase, draws } = &mut self.schedule else { return };
+        let (phase, draws) = (*phase, draws.take());
         self.schedule = match spec.rate {
-            Some(rate) => Schedule::Paced(Pacer::new(rate, start.at, phase, start.until, spec.requests)),
-            None => {
-                Schedule::Closed { left: spec.requests.unwrap_or(u64::MAX), until: start.until.unwrap_or(Time::MAX) }
+            Some(rate) if let Some(draws) = draws => {
+                Schedule::Paced(Pacer::drawn(*draws, rate, start.at, start.until, spec.requests))
             }
+            Some(rate) => Schedule::Paced(Pacer::new(rate, start.at, phase, start.until, spec.requests)),
+            None => Schedule::Closed {
+                left: spec.requests.unwrap_or(u64::MAX),
+                until: start.until.unwrap_or(Time::MAX),
+                paused: false,
+            },
         };
     }
 
-    /// Takes the slot that is due at `now`, if the stream may use it; and the number of slots that were given up.
-    pub(super) fn due(&mut self, spec: &SourceSpec, now: Time) -> (Option<Time>, u64) {
+    /// Takes the slot that is due at `now`, if the stream may use it; and the number of slots that were given up, none at
+    /// or after `bound`.
+    pub(super) fn due(&mut self, spec: &SourceSpec, now: Time, bound: Time) -> (Option<Time>, u64) {
         let room = self.has_room(spec);
         let Schedule::Paced(pacer) = &mut self.schedule else { return (None, 0) };
         let mut skipped = 0;
         if spec.skip {
             let oldest = now.as_nanos().saturating_sub(pacer.gap().as_nanos());
-            skipped = pacer.skip_before(Time::from_nanos(oldest));
+            skipped = pacer.skip_before(Time::from_nanos(oldest).min(bound));
         }
-        if pacer.next_due().is_none_or(|due| due > now) {
+        if pacer.next_due().is_none_or(|due| due > now || due >= bound) {
             return (None, skipped);
         }
         if room { (pacer.take(), skipped) } else { (None, skipped + u64::from(pacer.skip().is_some())) }
@@ -97,11 +119,21 @@ impl Stream {
         }
     }
 
+    /// When a paced stream is to be woken: for its next slot, or for a steer that may make it due earlier.
+    pub(super) fn wake(&self, steers: &Steers) -> Wake {
+        let Schedule::Paced(pacer) = &self.schedule else { return Wake::Never };
+        if pacer.is_finished() {
+            return Wake::Never;
+        }
+        let next = pacer.next_due().into_iter().chain(self.next_steer(steers)).min();
+        next.map_or(Wake::Idle, Wake::At)
+    }
+
     /// Whether a closed loop begins another request that counts from `intended`.
     pub(super) fn begins_next(&mut self, spec: &SourceSpec, intended: Time) -> bool {
         let room = self.fits(spec);
         match &mut self.schedule {
-            Schedule::Closed { left, until } if *left > 0 && intended < *until && room => {
+            Schedule::Closed { left, until, paused: false } if *left > 0 && intended < *until && room => {
                 *left -= 1;
                 true
             }
@@ -111,7 +143,7 @@ impl Stream {
 
     /// Whether a closed loop has no request left, or none that may begin at `intended`.
     pub(super) fn is_spent(&self, intended: Time) -> bool {
-        matches!(self.schedule, Schedule::Closed { left, until } if left == 0 || intended >= until)
+        matches!(self.schedule, Schedule::Closed { left, until, .. } if left == 0 || intended >= until)
     }
 
     /// Begins nothing more; whether that is news.
@@ -149,7 +181,7 @@ impl Stream {
             let seq = slot.seq * u64::from(spec.fan) + u64::from(i);
             let to = spec.targets.base.member(instance(spec.spread, source, seq, spec.targets.len));
             let payload = self.spoil(spec, payload, out);
-            if !spec.targets.carrier.is_exchange() {
+            if !spec.targets.exchange {
                 out.send(Datagram { to, stream: place.stream, seq, intended, at: intended, payload });
                 continue;
             }
@@ -164,10 +196,11 @@ impl Stream {
                 at: intended,
                 deadline: spec.deadline,
                 limit: spec.limit,
+                reply_bytes: 0,
                 payload,
             });
         }
-        let opened = if spec.targets.carrier.is_exchange() { spec.fan } else { 0 };
+        let opened = if spec.targets.exchange { spec.fan } else { 0 };
         self.open += opened;
         opened
     }

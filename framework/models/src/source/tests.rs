@@ -7,6 +7,7 @@ use rehearsal_core::units::Fraction;
 use rehearsal_core::{Actor, Body, Event, MetricId, Request, Span, Status, SubjectId, Time, TimerKey, WorkResult};
 
 mod rig;
+mod steering;
 
 use proptest::prelude::*;
 
@@ -325,7 +326,7 @@ fn what_cannot_work_is_refused_and_what_works_is_declared() {
     let declared = bench.streams.expect("declared");
     assert_eq!((declared.per_member, declared.in_flight, declared.queue, declared.burst), (4, 2, 7, true));
     assert_eq!((declared.gap, declared.requests, declared.threshold), (Some(ms(40)), Some(9), None));
-    assert_eq!(bench.patterns, ["lab.v1.r1.ctl.*.*.start"]);
+    assert_eq!(bench.patterns, ["lab.v1.r1.ctl.*.*.start", "lab.v1.r1.ctl.*.*.steer"]);
     let mut refused = |params: SenderParams| resolve(&mut bench, &params, Stop::AllRequestsDone).expect_err("no").key;
     assert_eq!(refused(SenderParams { requests: None, ..good.clone() }), Some("requests"));
     assert_eq!(refused(SenderParams { streams: 0, ..good.clone() }), Some("streams"));

@@ -23,7 +23,7 @@ pub(super) const AT: Time = Time::from_nanos(3_000_000_000);
 /// The recipe of spoiled payloads.
 pub(super) const SPOILED: RecipeId = RecipeId(9);
 /// The counter of payloads that could not be made.
-pub(super) const ENCODE_FAILED: MetricId = MetricId(2);
+pub(super) const ENCODE_FAILED: MetricId = MetricId(9);
 
 pub(super) fn ms(millis: u64) -> Span {
     Span::from_millis(millis)
@@ -55,7 +55,15 @@ impl Wiring for Bench {
         Ok(())
     }
     fn target(&mut self, _: &str) -> Result<Targets, BuildError> {
-        Ok(Targets { base: SubjectId(100), len: self.len, carrier: self.carrier })
+        Ok(Targets {
+            base: SubjectId(100),
+            len: self.len,
+            carrier: self.carrier,
+            exchange: self.carrier != Carrier::Udp,
+        })
+    }
+    fn instances(&mut self, _: &str) -> Result<Vec<std::ops::Range<u32>>, BuildError> {
+        Ok(Vec::new())
     }
     fn streams(&mut self, spec: StreamSpec) {
         self.streams = Some(spec);
@@ -66,6 +74,9 @@ impl Wiring for Bench {
     }
     fn frames(&mut self, _: &FrameRequest) -> Result<Frames, BuildError> {
         Err(BuildError::group("no clips here"))
+    }
+    fn file(&mut self, _: &std::path::Path) -> Result<bytes::Bytes, BuildError> {
+        Err(BuildError::group("no files here"))
     }
     fn metric(&mut self, _: &'static str) -> MetricId {
         ENCODE_FAILED
@@ -103,6 +114,7 @@ pub(super) fn params(rate: Option<u64>, requests: Option<u64>) -> SenderParams {
         streams: 1,
         requests,
         rate: rate.map(rehearsal_core::units::Rate::per_second),
+        arrivals: None,
         in_flight: 1,
         on_late: Default::default(),
         queue: 1000,
@@ -111,6 +123,9 @@ pub(super) fn params(rate: Option<u64>, requests: Option<u64>) -> SenderParams {
         backoff: ms(100),
         limit: None,
         malformed: Default::default(),
+        dscp: rehearsal_core::dscp::Dscp::DF,
+        request: None,
+        service: None,
     }
 }
 
@@ -123,6 +138,8 @@ pub(super) fn resolve(bench: &mut Bench, params: &SenderParams, stop: Stop) -> R
         cooldown: Span::ZERO,
         lead: Span::ZERO,
         grace: Span::ZERO,
+        on_loss: Default::default(),
+        control: Vec::new(),
         nodes: vec![NodeInfo { name: "sensor-1".into(), sends: true }],
     };
     let cx = GroupContext { node: "sensor-1", actor: "main", members: 0..1, sender: Some(params), run: &run };
@@ -194,6 +211,12 @@ impl Rig {
     pub(super) fn start(&mut self, until: Option<Time>) {
         let body = Body::new(StartAt { at: AT, until });
         self.feed(Time::from_nanos(1_000_000_000), Event::Message { subject: SubjectId(0), body: &body });
+    }
+
+    /// Lets it hear a message.
+    pub(super) fn hear<M: rehearsal_core::Message>(&mut self, now: Time, message: M) {
+        let body = Body::new(message);
+        self.feed(now, Event::Message { subject: SubjectId(0), body: &body });
     }
 
     /// Starts it and lets it run to its end.
