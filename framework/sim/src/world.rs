@@ -8,36 +8,42 @@ use rehearsal_core::exchange::Times;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::heap::Entry;
-use rehearsal_core::parts::ladder::Ladder;
 use rehearsal_core::parts::ledger::Scratch;
+use rehearsal_core::parts::queue::Queue;
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::plan::Plan;
 use rehearsal_core::run::Fault;
 use rehearsal_core::sink::Sink;
-use rehearsal_core::{ActorId, Command, Event, ExchangeId, Outbox, RecipeId, Time, TimerKey, WorkKey, WorkResult};
+use rehearsal_core::{Command, Event, ExchangeId, Outbox, RecipeId, Span, Time, TimerKey, WorkKey, WorkResult};
+use rehearsal_models::path::Links;
+use rehearsal_models::seen::Arrivals;
+
+use crate::Crossing;
 
 mod build;
 mod carriage;
 mod class;
+mod cores;
+mod costs;
 mod datagrams;
 mod drain;
 mod exchange;
 mod flows;
-mod links;
 mod messages;
 mod outcomes;
+mod pacing;
 mod receive;
 mod requests;
 mod samples;
 mod seats;
 mod timers;
+mod warm;
 mod work;
 
-use class::Class;
+pub(crate) use class::Class;
 use datagrams::Flight;
 use exchange::Exchange;
 use flows::Flow;
-use links::Links;
 use messages::Letter;
 use seats::{GroupState, NodeState, Seat};
 use timers::Timers;
@@ -45,6 +51,9 @@ use work::Made;
 
 /// log2 of a beat, ns: 67 ms. A loop that costs nothing advances by a nanosecond at a time, so shorter would not catch it.
 const BEAT_BITS: u32 = 26;
+
+/// With more actors than this, what is kept of them does not fit into a core's caches. Assumed: 200 B each, and 2 MB.
+const WIDE: usize = 10_000;
 
 /// How far the run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,14 +73,43 @@ pub(crate) enum Phase {
 pub(crate) enum What {
     Start,
     Stop,
-    Timer { key: TimerKey, due: Time },
-    Message { slot: u32 },
-    Request { slot: u32 },
-    Outcome { slot: u32 },
-    Datagram { slot: u32 },
-    Work { key: WorkKey },
-    Made { slot: u32 },
-    FlowReport { slot: u32 },
+    Timer {
+        key: TimerKey,
+        due: Time,
+    },
+    Message {
+        slot: u32,
+    },
+    Request {
+        slot: u32,
+    },
+    Outcome {
+        slot: u32,
+    },
+    Datagram {
+        slot: u32,
+    },
+    /// A request came in that is counted as a datagram: slot of the exchange.
+    Counted {
+        slot: u32,
+    },
+    Work {
+        key: WorkKey,
+    },
+    Made {
+        slot: u32,
+    },
+    FlowReport {
+        slot: u32,
+    },
+}
+
+/// Where an actor is: its group, and its place in the group's pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) actor: u32,
+    pub(crate) group: usize,
+    pub(crate) index: u32,
 }
 
 /// See the module. The parts that belong to one concern are changed in that concern's file alone.
@@ -82,9 +120,16 @@ pub(crate) struct World {
     pub(crate) phase: Phase,
     /// Somebody wants the run to stop; the engine sees to it before the next event.
     pub(crate) stop_wanted: Option<StopReason>,
+    steers: Vec<rehearsal_core::steer::Steer>,
     /// A second has just been sampled: time to tell how far the run is.
     pub(crate) sampled: bool,
-    queue: Ladder,
+    /// What was offered to links since the witness was told; `None` if nobody looks on.
+    pub(crate) crossings: Option<Vec<Crossing>>,
+    /// Virtual time stops there.
+    until: Time,
+    until_span: Option<Span>,
+    halted_at: Option<Time>,
+    queue: Queue,
     seats: Vec<Seat>,
     groups: Vec<GroupState>,
     nodes: Vec<NodeState>,
@@ -96,6 +141,18 @@ pub(crate) struct World {
     flights: Slab<Flight>,
     flows: Slab<Flow>,
     links: Links,
+    /// Which datagrams came over links that may put them out of order.
+    arrivals: Arrivals,
+    /// Hosts that nodes share.
+    machines: Vec<cores::Machine>,
+    /// What messages cost; `None` without a calibration.
+    costs: Option<costs::Costs>,
+    /// From publisher to reader of a message.
+    control: Span,
+    /// What a NATS server takes for one message; `None` before it was measured.
+    broker: Option<Span>,
+    /// Whether anything went over one.
+    brokered: bool,
     routes: Routes,
     subjects: Subjects,
     plan: Plan,
@@ -106,9 +163,10 @@ pub(crate) struct World {
     wire: bool,
     events_max: u64,
     beat_events_max: u64,
-    /// Handled events, all together and at this instant.
+    /// Handled events, all together, before the present beat, and those that are too many.
     events: u64,
-    standing: u64,
+    events_before: u64,
+    events_end: u64,
     fingerprint: u64,
     start: Option<Time>,
     stop: Option<(Time, StopReason)>,
@@ -137,10 +195,14 @@ impl World {
         self.seats.len() as u32 - 1
     }
 
-    /// Whether the actor still takes part.
+    /// Where an actor is that still takes part.
     #[inline]
-    pub(crate) fn hears(&self, actor: u32) -> bool {
-        !self.seats[actor as usize].dead
+    pub(crate) fn place_of_living(&self, actor: u32) -> Option<Place> {
+        let seat = &self.seats[actor as usize];
+        (!seat.dead).then(|| {
+            let group = seat.group as usize;
+            Place { actor, group, index: actor - self.groups[group].base }
+        })
     }
 
     /// The actor's group, and its place in the group's pool.
@@ -155,11 +217,18 @@ impl World {
     pub(crate) fn pop(&mut self) -> Option<Entry> {
         let entry = self.queue.pop()?;
         let at = Time::from_nanos(entry.time());
+        if at > self.until {
+            return self.halt(entry);
+        }
         assert!(at >= self.now, "time moved back from {} to {at}", self.now);
         if at.as_nanos() >> BEAT_BITS > self.now.as_nanos() >> BEAT_BITS {
-            self.standing = 0;
+            self.events_before = self.events;
+            self.events_end = self.events_max.min(self.events.saturating_add(self.beat_events_max));
         }
         self.now = at;
+        if self.seats.len() > WIDE {
+            self.look_ahead();
+        }
         Some(entry)
     }
 
@@ -169,7 +238,11 @@ impl World {
         assert!(at >= self.now, "an event in the past: {at} at {}", self.now);
         let seat = &mut self.seats[source as usize];
         seat.counter += 1;
-        self.queue.push(Entry::new(at.as_nanos(), class as u8, source, seat.counter, payload));
+        let entry = Entry::new(at.as_nanos(), class as u8, source, seat.counter, payload);
+        match class.lane(payload) {
+            Some(lane) => self.queue.push_in(lane, entry),
+            None => self.queue.push(entry),
+        }
     }
 
     /// The engine's own place among the sources of events, after all actors.
@@ -179,11 +252,13 @@ impl World {
     }
 
     /// Does what an event does to the world before its actor is told; `None` if no actor is.
-    #[inline]
-    pub(crate) fn take(&mut self, entry: Entry) -> Option<(u32, What)> {
-        let class = Class::of(&entry);
+    #[inline(always)]
+    pub(crate) fn take(&mut self, class: Class, entry: Entry) -> Option<(u32, What)> {
         let (high, low) = ((entry.payload >> 32) as u32, entry.payload as u32);
         if class == Class::Timer {
+            if self.costs.is_some() && self.holds(&entry) {
+                return None;
+            }
             let due = self.timers.fire(high, low, self.now)?;
             self.fold(&entry);
             return Some((entry.source(), What::Timer { key: self.timer_key(entry.source(), low), due }));
@@ -193,7 +268,9 @@ impl World {
             Class::Timer => None,
             Class::Work => Some((entry.source(), What::Work { key: WorkKey(entry.payload) })),
             Class::Made => Some((high, What::Made { slot: low })),
-            Class::Compute => self.compute(low),
+            Class::Compute => self.paused(low),
+            Class::Cores => self.look(high, low),
+            Class::Wake => self.wake(high, low),
             Class::Outcome => self.outcome(high, low),
             Class::Request => self.arrive(high, low),
             Class::Datagram => self.land(high, low),
@@ -202,10 +279,15 @@ impl World {
             Class::SendDatagram => self.fly(low),
             Class::Flow => self.depart(high, low),
             Class::Carry => self.carry(low),
+            Class::Link => self.visit(low),
             Class::Deadline => self.expire(low),
             Class::FlowReport => Some((high, What::FlowReport { slot: low })),
             Class::Sample => self.sample(),
             Class::Grace => self.grace(),
+            Class::Pace => {
+                self.pace(high, low);
+                None
+            }
         }
     }
 
@@ -217,7 +299,7 @@ impl World {
     }
 
     /// The event as the actor sees it, borrowed from the tables.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn event<'a>(&'a self, what: What, head: &'a mut Head, times: &'a mut Times) -> Event<'a> {
         match what {
             What::Start => Event::Start,
@@ -243,6 +325,13 @@ impl World {
                 *times = flight.times(self.now);
                 Event::Datagram { head, times, payload: &flight.datagram.payload }
             }
+            What::Counted { slot } => {
+                let x = self.exchanges.at(slot);
+                *head = x.head();
+                let sent = x.outcome.times.sent;
+                *times = Times { intended: x.request.intended, ready: sent, sent, done: self.now };
+                Event::Datagram { head, times, payload: &x.request.payload }
+            }
             What::Work { key } => Event::WorkDone { key, result: &WorkResult::Done },
             What::Made { slot } => {
                 let made = self.made.at(slot);
@@ -253,12 +342,13 @@ impl World {
     }
 
     /// The actor has seen it: what nobody needs any more is freed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, what: What) {
         match what {
             What::Message { slot } => self.discard(slot),
             What::Outcome { slot } => self.told(slot),
             What::Datagram { slot } => drop(self.flights.remove(slot)),
+            What::Counted { slot } => self.acknowledge(slot),
             What::Made { slot } => self.collected(slot),
             What::FlowReport { slot } => self.reported(slot),
             What::Start | What::Stop | What::Timer { .. } | What::Request { .. } | What::Work { .. } => {}
@@ -266,19 +356,18 @@ impl World {
     }
 
     /// Grants an actor's wishes, in their order.
-    #[inline]
-    pub(crate) fn apply(&mut self, actor: ActorId, outbox: &mut Outbox, sink: &mut dyn Sink) {
+    #[inline(never)]
+    pub(crate) fn apply(&mut self, place: Place, outbox: &mut Outbox, sink: &mut dyn Sink) {
+        let me = place.actor;
         self.events += 1;
-        self.standing += 1;
-        if self.events >= self.events_max || self.standing >= self.beat_events_max {
-            self.runaway(actor.0);
+        if self.events >= self.events_end {
+            self.runaway(me);
         }
-        let me = actor.0;
-        for command in outbox.drain() {
+        while let Some(command) = outbox.take() {
             match command {
-                Command::SetTimer { key, at } => self.set_timer(me, key, at),
-                Command::CancelTimer { key } => self.cancel_timer(me, key),
-                Command::Request(request) => self.request(me, request),
+                Command::SetTimer { key, at } => self.set_timer(place, key, at),
+                Command::CancelTimer { key } => self.cancel_timer(place, key),
+                Command::Request(request) => self.request(place, request),
                 Command::Abort(token) => self.abort(me, token),
                 Command::Send(datagram) => self.send(me, datagram),
                 Command::Respond { exchange, reply } => self.respond(me, exchange, reply),

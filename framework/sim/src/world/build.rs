@@ -1,20 +1,25 @@
 //! The world at the beginning, made from an assembly.
 
 use rehearsal_core::assembly::{Assembly, Group, Routes};
+use rehearsal_core::dscp::Dscp;
 use rehearsal_core::kind::{Role, StreamSpec};
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
-use rehearsal_core::parts::ladder::Ladder;
 use rehearsal_core::parts::ledger::Ledger;
 use rehearsal_core::parts::ledger::Scratch;
+use rehearsal_core::parts::queue::Queue;
 use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::plan::{NodePlan, Plan};
 use rehearsal_core::{Pool, Time};
+use rehearsal_models::path::Links;
+use rehearsal_models::seen::Arrivals;
 
-use super::links::Links;
+use super::cores::{Desk, Machine};
+use super::costs::{Costs, Store};
+use super::messages::CONTROL_LATENCY;
+use super::pacing::Pacer;
 use super::seats::{GroupState, NodeState, Seat};
 use super::timers::Timers;
-use super::work::Cores;
 use super::{Phase, World};
 use crate::SimOptions;
 
@@ -29,14 +34,22 @@ impl World {
         routes: Routes,
         options: SimOptions,
     ) -> (Vec<Box<dyn Pool>>, World) {
-        let Assembly { plan, subjects, recipes, frame_sizes, media_recipes, .. } = assembly;
-        let Cast { pools, nodes, groups, seats, timers } = Cast::of(&plan, groups);
+        let Assembly { plan, mut subjects, recipes, frame_sizes, media_recipes, .. } = assembly;
+        // numbers are enough from here on
+        subjects.forget_names();
+        let Cast { pools, nodes, groups, seats, timers } = Cast::of(&plan, groups, &options);
+        let known = options.calibration.as_deref().map(|c| c.messages).unwrap_or_default();
         let world = World {
             now: Time::ZERO,
             phase: Phase::Running,
             stop_wanted: None,
+            steers: Vec::new(),
             sampled: false,
-            queue: Ladder::new(),
+            crossings: None,
+            until: Time::MAX,
+            until_span: options.until,
+            halted_at: None,
+            queue: Queue::default(),
             seats,
             groups,
             timers: Timers::new(timers),
@@ -46,7 +59,13 @@ impl World {
             made: Slab::default(),
             flights: Slab::default(),
             flows: Slab::default(),
-            links: Links::new(nodes.len()),
+            links: Links::all(nodes.len()),
+            arrivals: Arrivals::default(),
+            broker: options.broker.or(known.broker),
+            control: known.control.unwrap_or(CONTROL_LATENCY),
+            machines: Machine::of(&plan),
+            costs: options.calibration.map(Costs::new),
+            brokered: false,
             nodes,
             routes,
             subjects,
@@ -57,7 +76,8 @@ impl World {
             events_max: options.events_max,
             beat_events_max: options.beat_events_max,
             events: 0,
-            standing: 0,
+            events_before: 0,
+            events_end: options.events_max.min(options.beat_events_max),
             fingerprint: 0,
             start: None,
             stop: None,
@@ -91,18 +111,30 @@ struct Cast {
 }
 
 impl Cast {
-    fn of(plan: &Plan, groups: Vec<Group>) -> Self {
-        let nodes = plan.nodes.iter().map(|node| NodeState::of(plan, node)).collect();
+    fn of(plan: &Plan, groups: Vec<Group>, options: &SimOptions) -> Self {
+        let nodes = plan.nodes.iter().map(|node| NodeState::of(plan, node, options)).collect();
         let mut cast = Cast { pools: Vec::new(), nodes, groups: Vec::new(), seats: Vec::new(), timers: 0 };
+        // to the actor, and the engine: a table that doubles would waste as much as it holds
+        cast.seats.reserve_exact(groups.iter().map(|group| group.pool.len() as usize).sum::<usize>() + 1);
         for (row, group) in groups.into_iter().enumerate() {
             let node = &mut cast.nodes[group.node];
             let (count, stride, local) = (group.pool.len(), group.pool.timers(), node.local);
+            // what is outside is in no book, and answers all the same
+            let dead = !local && plan.nodes[group.node].outside.is_none();
             if group.role == Role::Sender {
+                node.pacer.sends_every(group.streams.as_ref().and_then(|streams| streams.gap));
                 node.unfinished += count;
                 node.awaited = true;
             }
-            cast.seats.extend((0..count).map(|_| Seat { group: row as u32, dead: !local, ..Seat::default() }));
-            cast.groups.push(state_of(&group, cast.timers, stride, local));
+            cast.seats.extend((0..count).map(|_| Seat { group: row as u32, dead, ..Seat::default() }));
+            let mut state = state_of(&group, cast.timers, stride, local);
+            state.ledger = Ledger::recording(state.first_member, plan.record_requests);
+            let to = plan.nodes[group.node].groups[group.row].sender.as_ref().map(|sender| sender.to.as_str());
+            if to.and_then(|to| plan.outside_of(to)).is_some_and(|outside| !outside.known) {
+                state.ledger.forget_times();
+            }
+            state.dscp = plan.dscp(group.node, group.row);
+            cast.groups.push(state);
             cast.timers += stride * count;
             cast.pools.push(group.pool);
         }
@@ -113,10 +145,12 @@ impl Cast {
 }
 
 impl NodeState {
-    fn of(plan: &Plan, node: &NodePlan) -> Self {
+    fn of(plan: &Plan, node: &NodePlan, options: &SimOptions) -> Self {
         NodeState {
             name: node.name.clone(),
-            cores: Cores::of(plan, node),
+            desk: Desk::of(plan, node, options),
+            store: Store::of(plan, node, options.calibration.as_deref()),
+            pacer: Pacer::of(options.calibration.as_deref().and_then(|c| c.pacing.quantum).unwrap_or_default()),
             unfinished: 0,
             open: 0,
             awaited: false,
@@ -140,6 +174,7 @@ fn state_of(group: &Group, timers: u32, stride: u32, local: bool) -> GroupState 
         kind: group.kind,
         metrics: group.metrics.clone(),
         snapshot: group.snapshot,
+        dscp: Dscp::DF,
         gates: Gates::new(group.streams.unwrap_or(StreamSpec::UNDECLARED), count),
         ledger: Ledger::default(),
         delivered: 0,

@@ -8,13 +8,17 @@ use rehearsal_core::parts::heap::Entry;
 /// The payload of an entry is two 32-bit words, (high, low), unless something else is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// Work of the source is done; the payload is its key.
     Work = 1,
     /// Work with another result than "done": (actor, slot of the results).
     Made,
     /// A pause is over and a core is wanted: (0, slot of the results).
     Compute,
+    /// A look at a node's cores: (epoch, node).
+    Cores,
+    /// A message that has come in is looked at: (way, slot of the exchange or flight).
+    Wake,
     /// An outcome reaches the sender: (actor, slot of the exchange, with [`LOCAL`]).
     Outcome,
     /// A request reaches the receiver: (actor, slot of the exchange).
@@ -33,6 +37,8 @@ pub(super) enum Class {
     Flow,
     /// A request or reply goes onto its link, after a handshake or once more: (0, slot of the exchange).
     Carry,
+    /// A link chooses packet by packet, and has chosen: (0, cell).
+    Link,
     /// The first deadline of a ring may have passed: (0, ring).
     Deadline,
     /// The drain has taken as long as it may.
@@ -41,16 +47,20 @@ pub(super) enum Class {
     FlowReport,
     /// A second of the run is over.
     Sample,
+    /// A generator's thread wakes up: (epoch, node).
+    Pace,
 }
 
 /// Set in the slot of an outcome that the sender's side decided: no reply came.
 pub(super) const LOCAL: u32 = 1 << 31;
 
 impl Class {
-    const ALL: [Class; 16] = [
+    const ALL: [Class; 20] = [
         Class::Work,
         Class::Made,
         Class::Compute,
+        Class::Cores,
+        Class::Wake,
         Class::Outcome,
         Class::Request,
         Class::Datagram,
@@ -60,15 +70,30 @@ impl Class {
         Class::SendDatagram,
         Class::Flow,
         Class::Carry,
+        Class::Link,
         Class::Deadline,
         Class::Grace,
         Class::FlowReport,
         Class::Sample,
+        Class::Pace,
     ];
+
+    /// The queue's lane for such events, which mostly come in order: those of one link, latency or period.
+    #[inline]
+    pub(super) const fn lane(self, payload: u64) -> Option<usize> {
+        match self {
+            Class::Message => Some(0),
+            Class::Request => Some(1),
+            Class::Outcome => Some(2),
+            // the timers of an actor stand side by side, and what is periodic of two neighbours seldom both are
+            Class::Timer => Some(3 + (payload & 1) as usize),
+            _ => None,
+        }
+    }
 
     /// The class of an entry.
     #[inline]
-    pub(super) const fn of(entry: &Entry) -> Class {
+    pub(crate) const fn of(entry: &Entry) -> Class {
         Class::ALL[entry.class() as usize - 1]
     }
 }

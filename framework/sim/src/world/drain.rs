@@ -1,7 +1,10 @@
 //! The end of a run: drain, close the books, let the last messages and records through.
 
+use std::collections::BTreeMap;
+
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::run::{GroupEnd, RunEnd};
+use rehearsal_core::parts::heap::Entry;
+use rehearsal_core::run::{Fault, GroupEnd, RunEnd};
 use rehearsal_core::{Span, Time};
 
 use super::class::Class;
@@ -73,6 +76,30 @@ impl World {
         }
     }
 
+    /// Virtual time was to stop before `entry`: the run drains from there on, unless it does so already.
+    #[cold]
+    pub(super) fn halt(&mut self, entry: Entry) -> Option<Entry> {
+        let at = std::mem::replace(&mut self.until, Time::MAX);
+        self.queue.push(entry);
+        if self.phase != Phase::Running {
+            return self.pop();
+        }
+        self.now = self.now.max(at);
+        self.halted_at = Some(self.now);
+        self.stop_wanted = Some(StopReason::Interrupted);
+        None
+    }
+
+    /// Whoever looks on does not let time move: the run ends with a fault of the engine.
+    #[cold]
+    pub(crate) fn halted(&mut self, why: String) {
+        if self.phase == Phase::Running && self.stop_wanted.is_none() {
+            let (node, actor) = ("engine".to_owned(), "pace".to_owned());
+            self.faults.push(Fault { at: self.now, node, actor, text: why });
+            self.stop_wanted = Some(StopReason::Fault);
+        }
+    }
+
     /// The run goes on and on: it ends here, with a fault.
     #[cold]
     pub(super) fn runaway(&mut self, actor: u32) {
@@ -81,7 +108,9 @@ impl World {
         }
         let text = format!(
             "the run was ended after {} events, {} of them within 67 ms of {}: does a closed loop cost nothing?",
-            self.events, self.standing, self.now
+            self.events,
+            self.events - self.events_before,
+            self.now
         );
         self.fault(actor, text);
         self.stop.get_or_insert((self.now, StopReason::Fault));
@@ -118,12 +147,24 @@ impl World {
     pub(crate) fn end(self) -> RunEnd {
         let (stop, reason) = self.stop.unwrap_or((self.now, StopReason::Done));
         let mut notes = Vec::new();
+        let outside = self.outside_calibration();
+        if let Some(dropped) = self.costs.as_ref().map(|costs| costs.dropped).filter(|dropped| *dropped > 0) {
+            notes.push(format!("{dropped} messages were dropped because too many waited at their receiver's node"));
+        }
+        if let Some(at) = self.halted_at {
+            let after = at.since(self.start.unwrap_or(Time::ZERO));
+            notes.push(format!("virtual time was stopped {after} after the start of traffic, as asked"));
+        }
         if self.stale_answers > 0 {
             notes.push(format!("{} answers to requests that were answered already were ignored", self.stale_answers));
+        }
+        if self.brokered && self.broker.is_none() {
+            notes.push("what the NATS server itself costs is not calibrated: it takes no time here".to_owned());
         }
         RunEnd {
             groups: self.closing.map(|closing| closing.groups).unwrap_or_default(),
             start: self.start,
+            begun: Vec::new(),
             stop,
             end: self.now,
             reason,
@@ -134,6 +175,12 @@ impl World {
             fingerprint: Some(self.fingerprint),
             lost_nodes: Vec::new(),
             arrivals: Vec::new(),
+            incarnations: BTreeMap::new(),
+            losses: Vec::new(),
+            steers: self.steers,
+            links: self.links.ends(),
+            connections: self.links.connections(&self.plan),
+            outside_calibration: outside,
             notes,
         }
     }

@@ -1,7 +1,8 @@
 //! One attempt as both ends and the links between them see it.
 
 use rehearsal_core::event::Head;
-use rehearsal_core::{ActorId, Outcome, Request, Status, Time, Times};
+use rehearsal_core::{ActorId, Outcome, Request, Span, Status, Time, Times};
+use rehearsal_models::transport::Window;
 
 /// One attempt, from the request until both ends are done with it: only then its slot is free.
 #[derive(Debug)]
@@ -13,9 +14,15 @@ pub(super) struct Exchange {
     pub from: u32,
     pub to: u32,
     pub path: u32,
+    /// What its connection has learnt.
+    pub window: Window,
+    /// Core time that it took to send it.
+    pub cost: Span,
     /// Retransmissions of what is under way now.
     pub tries: u8,
     pub stage: Stage,
+    /// It has a connection, or a stream of one.
+    pub taken: bool,
     /// It is in the books as generated.
     pub generated: bool,
     /// It holds a place in its stream's gate.
@@ -30,6 +37,10 @@ pub(super) struct Exchange {
     pub answered: bool,
     /// The request or the reply is on its way: some event holds the slot.
     pub moving: bool,
+    /// Both ends count a connection for it.
+    pub connected: bool,
+    /// The receiver's node holds its payload.
+    pub held: bool,
 }
 
 /// How far an attempt has come.
@@ -39,6 +50,8 @@ pub(super) enum Stage {
     Planned,
     /// Its stream's gate is full.
     Waiting,
+    /// The sender's cores are at work on it.
+    Leaving,
     /// It was handed to the carrier.
     Sent,
 }
@@ -56,8 +69,11 @@ impl Exchange {
             from,
             to: u32::MAX,
             path: u32::MAX,
+            window: Window::default(),
+            cost: Span::ZERO,
             tries: 0,
             stage: Stage::Planned,
+            taken: false,
             generated: again,
             entered: again,
             decided: false,
@@ -65,14 +81,16 @@ impl Exchange {
             here: false,
             answered: false,
             moving: false,
+            connected: false,
+            held: false,
         }
     }
 
     /// What the receiver may know of it.
     #[inline]
     pub(super) fn head(&self) -> Head {
-        let Request { stream, seq, limit, .. } = self.request;
-        Head { from: Some(ActorId(self.from)), stream, class: 0, seq, limit }
+        let Request { stream, seq, limit, reply_bytes, .. } = self.request;
+        Head { from: Some(ActorId(self.from)), stream, class: 0, seq, limit, reply_bytes }
     }
 
     /// It reaches the receiver; its payload's bytes.

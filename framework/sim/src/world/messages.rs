@@ -1,17 +1,18 @@
-//! Messages on the control and telemetry planes: one copy for all readers, a constant latency, bounded inboxes. The
+//! Messages on the control and telemetry planes: one copy for all readers, a latency, bounded inboxes. The
 //! engine listens too: it learns from them when traffic begins and when the run stops.
 
 use rehearsal_core::message::Header;
 use rehearsal_core::messages::{LifeEvent, NodeDone, StartAt, StopRun};
+use rehearsal_core::steer::Steer;
 use rehearsal_core::subject::HOST;
 use rehearsal_core::{Body, Message, Span, SubjectId};
 
 use super::class::{Class, words};
 use super::{What, World};
 
-/// From publisher to reader. Assumed: a local network and a message server, below what any decision depends on; the
+/// From publisher to reader, where no calibration says it. Assumed: a local network and a message server, below what any decision depends on; the
 /// control plane is apart from the links under test.
-const CONTROL_LATENCY: Span = Span::from_micros(100);
+pub(super) const CONTROL_LATENCY: Span = Span::from_micros(100);
 /// Messages that may be on their way to one actor; the next ones are dropped and counted. Source: the default bound of
 /// a NATS client's subscription, 65,536 messages.
 const INBOX_MAX: u32 = 65_536;
@@ -50,7 +51,7 @@ impl World {
                 self.discard(slot);
             } else {
                 *inbox += 1;
-                self.push(self.now + CONTROL_LATENCY, Class::Message, source, words(to, slot));
+                self.push(self.now + self.control, Class::Message, source, words(to, slot));
             }
         }
     }
@@ -85,6 +86,13 @@ impl World {
         {
             self.stop_wanted.get_or_insert(stop.reason);
         }
+        if kind.is_none_or(|kind| kind == Steer::KIND)
+            && let Ok(steer) = body.get::<Steer>()
+            && !self.steers.iter().any(|known| known.number == steer.number)
+        {
+            let place = self.steers.partition_point(|known| known.at <= steer.at);
+            self.steers.insert(place, steer.into_owned());
+        }
     }
 
     fn serialise(&self, source: u32, body: &Body) -> Body {
@@ -117,6 +125,7 @@ impl World {
             node: node.to_owned(),
             actor: name.to_owned(),
             text: text.to_owned(),
+            ..LifeEvent::default()
         };
         self.publish(self.engine(), self.subjects.event(row), Body::new(event));
     }

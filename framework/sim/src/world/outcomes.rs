@@ -4,6 +4,7 @@ use rehearsal_core::parts::deadlines::Expiry;
 use rehearsal_core::{Span, Status, Time};
 
 use super::class::{Class, LOCAL, words};
+use super::costs::Way;
 use super::exchange::Stage;
 use super::{Phase, What, World};
 
@@ -40,10 +41,26 @@ impl World {
         self.push(self.now, Class::Outcome, from, words(from, slot | LOCAL));
     }
 
-    /// An outcome comes up: the books first, then the gate, then the actor.
+    /// An outcome comes up. A reply that somebody waits for may need some work first.
     #[inline]
     pub(super) fn outcome(&mut self, actor: u32, slot: u32) -> Option<(u32, What)> {
         let (local, slot) = (slot & LOCAL != 0, slot & !LOCAL);
+        if !local && self.costs.is_some() && !self.exchanges.at(slot).decided {
+            let node = self.node_of(actor);
+            self.receive(Way::Reply, node, slot);
+            return None;
+        }
+        self.conclude(actor, slot, local)
+    }
+
+    /// A reply has been taken.
+    pub(super) fn heard(&mut self, slot: u32) -> Option<(u32, What)> {
+        self.conclude(self.exchanges.at(slot).from, slot, false)
+    }
+
+    /// An attempt has ended: the books first, then the gate, then the actor.
+    #[inline]
+    fn conclude(&mut self, actor: u32, slot: u32, local: bool) -> Option<(u32, What)> {
         let stopping = self.phase != Phase::Running;
         let x = self.exchanges.at_mut(slot);
         if !local {
@@ -53,13 +70,17 @@ impl World {
                 self.close(slot);
                 return None;
             }
-            self.links.at(x.path).answered();
+            self.links.at(x.path).answered(x.window);
+        } else if x.taken {
+            self.links.at(x.path).left(x.window);
         }
+        let (path, to, had) = (x.path, x.to, std::mem::take(&mut x.taken));
         x.outcome.times.done = self.now;
         let row = self.seats[actor as usize].group as usize;
         let group = &mut self.groups[row];
         let spec = group.gates.spec();
-        let settled = !x.generated || group.ledger.outcome(&x.outcome, x.request.last, stopping, spec);
+        let member = group.first_member + x.from - group.base;
+        let settled = !x.generated || group.ledger.outcome(&x.request, member, &x.outcome, stopping, spec);
         if settled {
             let next = if x.entered {
                 group.gates.leave(group.gates.index(actor - group.base, x.request.stream))
@@ -71,6 +92,9 @@ impl World {
                 self.exchanges.at_mut(next).entered = true;
                 self.transmit(next);
             }
+        }
+        if had {
+            self.stream_ended(path, to);
         }
         Some((actor, What::Outcome { slot }))
     }
@@ -88,6 +112,7 @@ impl World {
     pub(super) fn close(&mut self, slot: u32) {
         let x = self.exchanges.at(slot);
         if x.told && x.answered && !x.moving {
+            self.disconnected(slot);
             self.exchanges.remove(slot);
         }
     }

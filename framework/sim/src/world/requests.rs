@@ -2,19 +2,20 @@
 
 use rehearsal_core::parts::gates::Admission;
 use rehearsal_core::{Request, Status, Token};
+use rehearsal_models::compute::Lane;
 
 use super::class::{Class, words};
+use super::cores::Task;
 use super::exchange::{Exchange, Stage};
-use super::{Phase, What, World};
+use super::{Phase, Place, What, World};
 
 impl World {
     /// An actor wants to send one attempt.
     #[inline]
-    pub(super) fn request(&mut self, actor: u32, mut request: Request) {
+    pub(super) fn request(&mut self, Place { actor, group, .. }: Place, mut request: Request) {
         // the past means at once: a simulated generator is never late
         request.at = request.at.max(self.now);
         if request.attempt == 0 {
-            let (group, _) = self.place(actor);
             self.opened(group);
         }
         self.outcomes_due += 1;
@@ -77,7 +78,7 @@ impl World {
         }
     }
 
-    /// Hands an attempt to the carrier; it stays unsent if nobody can be reached there.
+    /// Sends an attempt, which may take some work first; it stays unsent if nobody can be reached there.
     #[inline]
     pub(super) fn transmit(&mut self, slot: u32) {
         let now = self.now;
@@ -89,19 +90,86 @@ impl World {
         };
         let there = self.groups[self.seats[to.0 as usize].group as usize].node;
         let path = self.links.path(&self.plan, self.groups[group].node, there);
-        let link = self.links.at(path);
-        if !link.exchange {
+        if !self.links.at(path).exchange {
             return self.decide(slot, Status::Unsent);
         }
-        (x.to, x.path, x.stage, x.moving) = (to.0, path, Stage::Sent, true);
-        let (from, deadline, set_up) = (x.from, x.request.deadline, link.connect());
-        let group = &mut self.groups[group];
-        group.ledger.sent(&x.request, &x.outcome.times, group.gates.spec());
+        (x.to, x.path, x.stage, x.moving) = (to.0, path, Stage::Leaving, true);
+        if self.costs.is_some() {
+            return self.labour(slot, there);
+        }
+        self.dispatch(slot);
+    }
+
+    /// The sender's node works on it first.
+    fn labour(&mut self, slot: u32, there: u32) {
+        let x = self.exchanges.at(slot);
+        let (node, path, bytes) = (self.node_of(x.from), x.path, x.request.payload.bytes);
+        let carrier = self.links.at(path).carrier;
+        let connects = self.connects(path, node, there);
+        if let Some(nanos) = self.send_cost(node, carrier, bytes, connects) {
+            let cost = self.alone(node, nanos);
+            self.exchanges.at_mut(slot).cost = cost;
+            self.compute(node, Lane::Traffic, nanos, Task::Send(slot));
+        } else {
+            self.dispatch(slot);
+        }
+    }
+
+    /// Hands an attempt to the carrier, unless it was given up while it was worked on. Its own work belongs to its
+    /// service, the wait for the work of others is lag.
+    #[inline]
+    pub(super) fn dispatch(&mut self, slot: u32) -> Option<(u32, What)> {
+        let now = self.now;
+        let x = self.exchanges.at_mut(slot);
+        if x.decided {
+            x.moving = false;
+            self.close(slot);
+            return None;
+        }
+        x.stage = Stage::Sent;
+        x.outcome.times.sent = x.outcome.times.ready + (now.since(x.outcome.times.ready) - x.cost);
+        let (from, deadline, path, to) = (x.from, x.request.deadline, x.path, x.to);
+        let group = &mut self.groups[self.seats[from as usize].group as usize];
+        let member = group.first_member + from - group.base;
+        group.ledger.sent(&x.request, member, &x.outcome.times, group.gates.spec());
         self.limit(slot, deadline);
+        self.connected(slot);
+        let path = self.links.at(path);
+        if path.has_stream(to) {
+            self.connect(slot);
+        } else {
+            // a wait for a stream is part of its service
+            path.wait_for_stream(to, words(self.exchanges.generation(slot), slot));
+        }
+        None
+    }
+
+    /// Takes a connection, or a stream of one, and leaves on it.
+    #[inline]
+    fn connect(&mut self, slot: u32) {
+        let x = self.exchanges.at_mut(slot);
+        let (set_up, window) = self.links.connect(self.now, x.path, x.to);
+        (x.window, x.taken) = (window, true);
+        let from = x.from;
         if set_up.is_zero() {
             self.onto_link(slot);
         } else {
-            self.push(now + set_up, Class::Carry, from, words(0, slot));
+            self.push(self.now + set_up, Class::Carry, from, words(0, slot));
+        }
+    }
+
+    /// A stream to `to` has ended: whoever waited longest for one, and is still wanted, has it now.
+    pub(super) fn stream_ended(&mut self, path: u32, to: u32) {
+        while let Some(token) = self.links.at(path).next_stream(to) {
+            let (generation, slot) = ((token >> 32) as u32, token as u32);
+            let Some(x) = self.exchanges.get_mut(slot, generation) else { continue };
+            if !x.decided {
+                self.connect(slot);
+                continue;
+            }
+            // nobody waits for it any more, and it will not leave
+            (x.moving, x.answered) = (false, true);
+            self.close(slot);
         }
     }
 

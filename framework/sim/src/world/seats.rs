@@ -1,5 +1,6 @@
 //! What the world knows of each actor, group and node.
 
+use rehearsal_core::dscp::Dscp;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ledger::Ledger;
@@ -8,7 +9,9 @@ use rehearsal_core::subject::instance;
 use rehearsal_core::{MetricId, Status, SubjectId, Time};
 
 use super::World;
-use super::work::Cores;
+use super::cores::Desk;
+use super::costs::Store;
+use super::pacing::Pacer;
 
 /// One actor. 24 bytes, read on every event.
 #[derive(Debug, Default)]
@@ -44,6 +47,8 @@ pub(super) struct GroupState {
     pub kind: &'static str,
     pub metrics: Vec<&'static str>,
     pub snapshot: SubjectId,
+    /// The class of what it sends.
+    pub dscp: Dscp,
     pub gates: Gates,
     pub ledger: Ledger,
     /// Datagrams of this group that reached a receiver.
@@ -53,7 +58,9 @@ pub(super) struct GroupState {
 /// One node instance.
 pub(super) struct NodeState {
     pub name: String,
-    pub cores: Cores,
+    pub desk: Desk,
+    pub store: Store,
+    pub pacer: Pacer,
     /// Senders that have more to send.
     pub unfinished: u32,
     /// Exchanges and datagrams of its senders that are not settled.
@@ -133,13 +140,19 @@ impl World {
     #[cold]
     pub(super) fn retire(&mut self, actor: u32, text: String) {
         self.fault(actor, text);
+        self.bury(actor);
+        self.stop_wanted.get_or_insert(StopReason::Fault);
+    }
+
+    /// The actor gets no more events, and what it had to answer fails.
+    #[cold]
+    pub(super) fn bury(&mut self, actor: u32) {
         self.seats[actor as usize].dead = true;
         let unanswered: Vec<u32> =
             self.exchanges.iter().filter(|(_, x)| x.awaits(actor)).map(|(slot, _)| slot).collect();
         for slot in unanswered {
             self.answer(slot, Status::Failed, 0);
         }
-        self.stop_wanted.get_or_insert(StopReason::Fault);
     }
 
     /// Records a fault and tells it to whoever listens.

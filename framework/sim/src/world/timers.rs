@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use rehearsal_core::{Time, TimerKey};
 
-use super::World;
 use super::class::{Class, words};
+use super::{Place, World};
 
 /// Below so many stale entries the queue is not rebuilt.
 const STALE_MIN: usize = 1024;
@@ -52,6 +52,24 @@ impl Timers {
         Some(overdue.unwrap_or(now))
     }
 
+    /// Whether a timer's number says that it fires later than it was set for.
+    #[inline]
+    pub(super) const fn is_overdue(&self, timer: u32) -> bool {
+        timer & OVERDUE != 0
+    }
+
+    /// The number of a timer that was set for `due` and fires later.
+    pub(super) fn overdue(&mut self, timer: u32, due: Time) -> u32 {
+        self.overdue.insert(timer | OVERDUE, due);
+        timer | OVERDUE
+    }
+
+    /// Reads a timer's mark, so that it is near when it is wanted.
+    #[inline]
+    pub(super) fn warm(&self, timer: u32) -> u32 {
+        self.marks[(timer & !OVERDUE) as usize]
+    }
+
     fn live(&self, mark: u32, timer: u32) -> bool {
         self.marks[(timer & !OVERDUE) as usize] == mark
     }
@@ -60,10 +78,11 @@ impl Timers {
 impl World {
     /// Sets or moves a timer. One set for [`Time::MAX`] never expires.
     #[inline]
-    pub(super) fn set_timer(&mut self, actor: u32, key: TimerKey, at: Time) {
-        let Some(timer) = self.timer(actor, key) else { return };
+    pub(super) fn set_timer(&mut self, place: Place, key: TimerKey, at: Time) {
+        let Some(timer) = self.timer(place, key) else { return };
+        let actor = place.actor;
         if at >= Time::MAX {
-            return self.cancel_timer(actor, key);
+            return self.cancel_timer(place, key);
         }
         let mark = self.timers.mark(timer, PENDING);
         if at < self.now {
@@ -79,8 +98,8 @@ impl World {
 
     /// Cancels a timer.
     #[inline]
-    pub(super) fn cancel_timer(&mut self, actor: u32, key: TimerKey) {
-        if let Some(timer) = self.timer(actor, key) {
+    pub(super) fn cancel_timer(&mut self, place: Place, key: TimerKey) {
+        if let Some(timer) = self.timer(place, key) {
             self.timers.mark(timer, 0);
         }
     }
@@ -94,8 +113,7 @@ impl World {
     }
 
     #[inline]
-    fn timer(&mut self, actor: u32, key: TimerKey) -> Option<u32> {
-        let (group, index) = self.place(actor);
+    fn timer(&mut self, Place { actor, group, index }: Place, key: TimerKey) -> Option<u32> {
         let group = &self.groups[group];
         if key.0 < group.stride {
             return Some(group.timers + index * group.stride + key.0);

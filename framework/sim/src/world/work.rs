@@ -1,75 +1,60 @@
-//! Work that takes time: pauses, analysis on a node's cores, encoding, and records for the sink.
+//! Work that takes time: pauses, analysis and encoding on a node's cores, and records for the sink.
 
+use rehearsal_core::calibration::{Cost, WorkCosts};
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::plan::{NodePlan, Plan};
 use rehearsal_core::sink::Sink;
-use rehearsal_core::{Payload, Span, Time, Work, WorkKey, WorkResult};
+use rehearsal_core::{Payload, Span, Work, WorkKey, WorkResult};
 
 use super::class::{Class, words};
+use super::cores::Task;
 use super::{What, World};
 
 /// Work whose result is more than "done", or whose second part has yet to come.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
-    actor: u32,
+    pub actor: u32,
     pub key: WorkKey,
     pub result: WorkResult,
     spin: Span,
     store: bool,
 }
 
-/// A node's cores: first come, first served, each piece of work on one core.
-///
-/// A quota of 1.5 cores is modelled as two cores of three quarters of the speed. Without a quota a node has all cores
-/// of its host, whatever else runs there; without a host it has as many as it wants.
-#[derive(Debug, Default)]
-pub(super) struct Cores {
-    free_at: Vec<Time>,
-    stretch: f64,
-}
-
-impl Cores {
-    /// The cores of `node`.
-    pub(super) fn of(plan: &Plan, node: &NodePlan) -> Self {
-        let quota = node.vcpu.or_else(|| node.host.map(|host| f64::from(plan.hosts[host].cores)));
-        let Some(quota) = quota.filter(|q| *q > 0.0) else { return Cores::default() };
-        let count = quota.ceil();
-        Cores { free_at: vec![Time::ZERO; count as usize], stretch: count / quota }
-    }
-
-    /// Takes the core that is free first; when the work is done.
-    fn claim(&mut self, now: Time, spin: Span) -> Time {
-        let Some(core) = self.free_at.iter_mut().min() else { return now + spin };
-        let takes = Span::from_nanos((spin.as_nanos() as f64 * self.stretch).round() as u64);
-        *core = (*core).max(now) + takes;
-        *core
-    }
-}
-
 impl World {
-    /// Begins some work of an actor. Decoding and encoding take no time: what they cost is unknown before a calibration.
+    /// Begins some work of an actor. Decoding and encoding cost what the calibration says, and nothing without one.
     #[inline]
     pub(super) fn work(&mut self, actor: u32, key: WorkKey, work: Work, sink: &mut dyn Sink) {
         match work {
             Work::Pause(span) => self.push(self.now.saturating_add(span), Class::Work, actor, key.0),
-            Work::Analyze { exchange, pause, spin, .. } => {
+            Work::Analyze { exchange, pause, spin, decode } => {
                 let request = self.exchanges.get(exchange.slot(), exchange.generation());
                 let payload = request.map(|x| x.request.payload);
                 if payload.is_none_or(|p| self.malformed.get(usize::from(p.recipe.0)).copied().unwrap_or(false)) {
                     self.make(actor, key, WorkResult::Invalid, false);
                 } else {
-                    self.analyze(actor, key, pause, spin);
+                    let bytes = payload.map_or(0, |p| p.bytes);
+                    let decoding = if decode { self.work_cost(actor, bytes, |work| &work.decode) } else { Span::ZERO };
+                    self.analyze(actor, key, pause, spin + decoding);
                 }
             }
             Work::Encode { media, frame } => {
                 let (recipe, sizes) = &self.clips[usize::from(media.0)];
                 let bytes = sizes[(frame % sizes.len() as u64) as usize];
                 let payload = Payload::new(bytes, *recipe, frame);
-                self.make(actor, key, WorkResult::Produced(payload), false);
+                let cost = self.work_cost(actor, bytes, |work| &work.encode);
+                let result = WorkResult::Produced(payload);
+                if cost.is_zero() {
+                    self.make(actor, key, result, false);
+                } else {
+                    let slot = self.made.insert(Made { actor, key, result, spin: Span::ZERO, store: false });
+                    self.compute_span(self.node_of(actor), cost, Task::Work(slot));
+                }
             }
             Work::Store(record) => {
                 let result = match sink.store(&record) {
-                    Ok(()) => WorkResult::Done,
+                    Ok(()) => {
+                        self.stop_wanted = self.stop_wanted.or_else(|| sink.ends());
+                        WorkResult::Done
+                    }
                     Err(why) => {
                         if !std::mem::replace(&mut self.sink_failed, true) {
                             self.fault(actor, why.to_string());
@@ -89,28 +74,34 @@ impl World {
     #[inline]
     fn analyze(&mut self, actor: u32, key: WorkKey, pause: Span, spin: Span) {
         if spin.is_zero() {
-            self.push(self.now.saturating_add(pause), Class::Work, actor, key.0);
-        } else if pause.is_zero() {
-            self.occupy(actor, key, spin);
+            return self.push(self.now.saturating_add(pause), Class::Work, actor, key.0);
+        }
+        let slot = self.made.insert(Made { actor, key, result: WorkResult::Done, spin, store: false });
+        if pause.is_zero() {
+            self.compute_span(self.node_of(actor), spin, Task::Work(slot));
         } else {
-            let slot = self.made.insert(Made { actor, key, result: WorkResult::Done, spin, store: false });
             self.push(self.now.saturating_add(pause), Class::Compute, actor, words(0, slot));
         }
     }
 
     /// The pause is over.
     #[inline]
-    pub(super) fn compute(&mut self, slot: u32) -> Option<(u32, What)> {
-        let Made { actor, key, spin, .. } = self.made.remove(slot);
-        self.occupy(actor, key, spin);
+    pub(super) fn paused(&mut self, slot: u32) -> Option<(u32, What)> {
+        let Made { actor, spin, .. } = *self.made.at(slot);
+        self.compute_span(self.node_of(actor), spin, Task::Work(slot));
         None
     }
 
-    #[inline]
-    fn occupy(&mut self, actor: u32, key: WorkKey, spin: Span) {
-        let (group, _) = self.place(actor);
-        let done = self.nodes[self.groups[group].node as usize].cores.claim(self.now, spin);
-        self.push(done, Class::Work, actor, key.0);
+    /// What the calibration says of an actor's own work on `bytes`.
+    fn work_cost(&mut self, actor: u32, bytes: u32, which: fn(&WorkCosts) -> &Cost) -> Span {
+        let Some(costs) = &self.costs else { return Span::ZERO };
+        let cost = which(&costs.calibration.work);
+        if cost.is_free() {
+            return Span::ZERO;
+        }
+        let node = self.groups[self.seats[actor as usize].group as usize].node;
+        let nanos = cost.draw(bytes, &mut self.nodes[node as usize].store.random);
+        Span::from_nanos(nanos.round() as u64)
     }
 
     #[inline]
@@ -124,19 +115,5 @@ impl World {
     pub(super) fn collected(&mut self, slot: u32) {
         let made = self.made.remove(slot);
         self.stores_due -= u64::from(made.store);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quota_of_one_and_a_half_is_two_slower_cores() {
-        let mut cores = Cores { free_at: vec![Time::ZERO; 2], stretch: 2.0 / 1.5 };
-        let (now, spin) = (Time::from_nanos(1000), Span::from_nanos(300));
-        let done: Vec<u64> = (0..4).map(|_| cores.claim(now, spin).as_nanos()).collect();
-        assert_eq!(done, [1400, 1400, 1800, 1800]);
-        assert_eq!(Cores::default().claim(now, spin).as_nanos(), 1300, "without a limit nothing waits");
     }
 }

@@ -115,6 +115,7 @@ impl Sender {
             at: due,
             deadline: self.is.deadline,
             limit: Span::ZERO,
+            reply_bytes: 0,
             payload: Payload::new(self.is.bytes, self.recipe, seq),
         });
     }
@@ -197,6 +198,8 @@ pub fn sending(count: u32, is: Sending) -> GroupPlan {
             gap: is.gap.map(|g| g.0),
             requests: Some(is.requests),
             threshold: None,
+            scatter: None,
+            ports: 1,
         });
         let to = wiring.target("receiver/main")?;
         let recipe = wiring.recipe(Arc::new(Plain { malformed: is.malformed }));

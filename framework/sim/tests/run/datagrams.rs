@@ -51,6 +51,7 @@ fn flow(span: Span, change: Option<(Span, FlowSet)>, reports: &Log<(Time, FlowRe
                     bytes: 100,
                     arrivals: Arrivals::Constant(Rate::per_second(1000)),
                     from: start.at,
+                    after: Time::ZERO,
                     until: start.at + span,
                     limit: u64::MAX,
                     rng: rng.clone(),
@@ -75,6 +76,24 @@ fn seconds(reports: &Log<(Time, FlowReport)>) -> Vec<(u64, u64, u64, bool)> {
     let ms = |t: Time| t.since(START).as_nanos() / 1_000_000;
     let all = reports.lock().expect("one thread");
     all.iter().map(|(at, r)| (ms(*at), r.sent, r.skipped, r.ended)).collect()
+}
+
+#[test]
+fn only_a_link_that_reorders_puts_datagrams_out_of_order() {
+    let late = |reorder| {
+        let link = LinkSpec { jitter: Span::from_millis(10), reorder, ..udp() };
+        let nodes = vec![
+            node("s", vec![flow(Span::from_secs(1), None, &Log::default())]),
+            node("receiver", vec![sink(&Log::default())]),
+            services(1, None),
+        ];
+        let (end, _) = run(plan(nodes, link));
+        assert_eq!(end.groups[0].tally.success, 1000);
+        end.groups[1].tally.datagrams_reordered
+    };
+    assert_eq!(late(false), 0);
+    // one a millisecond and 10 ms of jitter: most come after a later one
+    assert!(late(true) > 500, "{}", late(true));
 }
 
 #[test]
@@ -105,7 +124,7 @@ fn a_lossy_flow_is_settled_by_the_receivers_counts() {
     assert_eq!(open, [1001, 2001, 0], "datagrams are open until the end settles them");
     let names: Vec<_> =
         kept.snapshots.iter().find(|s| s.node == "receiver").map(|s| s.histograms.len()).into_iter().collect();
-    assert_eq!(names, [1], "the receiver's one-way time");
+    assert_eq!(names, [3], "the receiver's one-way time, its jitter and its IPDV");
 }
 
 #[test]
@@ -179,4 +198,23 @@ fn a_burst_of_datagrams_overflows_the_queue_and_planned_ones_leave_on_time() {
     let arrivals: Vec<u64> = log.lock().expect("one thread").iter().map(|d| d.2 / 1_000_000).collect();
     let expected: Vec<u64> = (1..=11).map(|k| k + 2).chain((1..=10).map(|k| 100 * k + 3)).collect();
     assert_eq!(arrivals, expected);
+}
+
+/// What an acknowledged stream carries is late and never lost, though nobody tells its sender.
+#[test]
+fn publications_without_acknowledgement_are_datagrams_that_a_stream_carries() {
+    use rehearsal_core::plan::{MqttSpec, MqttVersion, Qos};
+    let mqtt = MqttSpec { broker: "mqtt://127.0.0.1".to_owned(), qos: Qos::AtMostOnce, version: MqttVersion::V311 };
+    let link = LinkSpec { carrier: Carrier::Mqtt, mqtt: Some(Box::new(mqtt)), loss: Fraction(0.05), ..udp() };
+    let reports = Log::default();
+    let nodes = vec![
+        node("s", vec![flow(Span::from_secs(1), None, &reports)]),
+        node("receiver", vec![sink(&Log::default())]),
+        services(1, None),
+    ];
+    let (end, _) = run(plan(nodes, LinkSpec { carrier: Carrier::Mqtt, ..link }));
+    let (sender, server) = (end.groups[0].tally, end.groups[1].tally);
+    assert_eq!((sender.datagrams_sent, sender.success, sender.lost), (1000, 1000, 0));
+    assert_eq!((server.datagrams_received, server.datagrams_reordered), (1000, 0));
+    assert!(end.links[0].lost > 0);
 }

@@ -63,6 +63,8 @@ pub fn node(name: &str, groups: Vec<GroupPlan>) -> NodePlan {
         host: None,
         vcpu: None,
         memory: None,
+        foreign: false,
+        outside: None,
         measured: true,
         local: true,
         groups,
@@ -78,11 +80,14 @@ pub fn plan(nodes: Vec<NodePlan>, link: LinkSpec) -> Plan {
         cooldown: Span::ZERO,
         lead: Span::ZERO,
         grace: Span::from_secs(1),
+        on_loss: Default::default(),
+        control: Vec::new(),
         nodes: Vec::new(),
     };
     Plan {
         info,
         seed: 7,
+        record_requests: rehearsal_core::units::Fraction(0.0),
         repetition: 0,
         base: std::path::PathBuf::new(),
         hosts: Vec::new(),

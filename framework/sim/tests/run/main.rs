@@ -3,11 +3,14 @@
 
 mod actors;
 mod anything;
+mod carriers;
+mod costs;
 mod datagrams;
 mod endings;
 mod exchanges;
 mod identities;
 mod lab;
+mod links;
 mod messages;
 mod speed;
 mod streams;

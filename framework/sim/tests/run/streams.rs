@@ -44,7 +44,7 @@ fn blocked_time_and_queue_length_are_reported() {
     // by 1 s ten were due (0 … 900 ms; the one due at 1 s came before the sample) and five left (0, 250, … 1000 ms)
     assert_eq!((first.totals.generated, first.totals.attempts, first.queue_length), (11, 5, 6));
     let names: Vec<&str> = first.histograms.iter().map(|h| h.metric.name()).collect();
-    assert_eq!(names, ["response", "service", "lag", "blocked"]);
+    assert_eq!(names, ["response", "service", "lag", "blocked", "inter-departure", "jitter"]);
     let blocked: Vec<u64> =
         is.outcomes().iter().map(|(r, o)| o.times.ready.since(r.at).as_nanos() / 1_000_000).collect();
     assert_eq!(blocked, (0..15).map(|k| 150 * k).collect::<Vec<_>>());

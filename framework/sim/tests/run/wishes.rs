@@ -24,6 +24,7 @@ fn request(to: SubjectId, token: u64, at: Time) -> Request {
         at,
         deadline: Span::from_secs(5),
         limit: Span::ZERO,
+        reply_bytes: 0,
         payload: Payload::EMPTY,
     }
 }
