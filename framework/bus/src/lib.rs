@@ -5,9 +5,13 @@
 //! is one bounded queue per receiving shard. The promises, as over any transport of the project: per-publisher order,
 //! at most once, bounded buffers whose overflow is dropped and counted.
 
+pub mod clock;
+pub mod fleet;
 mod local;
 pub mod nats;
 pub mod server;
 mod split;
+pub mod stream;
+pub mod templates;
 
 pub use local::{Delivery, INBOX_DELIVERIES_MAX, Inbox, Port, local, local_and_beyond};

