@@ -4,7 +4,7 @@
 //! out before its `ready`, everybody's before `start-at`; what the engines say to each other at the end is kept in
 //! [`Heard`] for the supervisor to see.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -12,19 +12,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rehearsal_bus::nats::Nats;
-use rehearsal_bus::{Delivery, Inbox, Port};
-use rehearsal_core::message::Header;
-use rehearsal_core::messages::{Addresses, NodeReport, Ready, StartAt};
+use rehearsal_bus::stream::RunStream;
+use rehearsal_bus::{Inbox, Port};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::subject::{HOST, PREFIX, Pattern, Plane, subject};
-use rehearsal_core::{ActorId, Body, Message, Time};
+use rehearsal_core::{ActorId, Body, SubjectId, Time};
+use serde_bytes::ByteBuf;
 
 use crate::error::EmuError;
 use crate::notes::Notes;
 use crate::options::Remote;
 use crate::world::World;
 
+mod addresses;
+mod beat;
+mod closing;
+mod collect;
+mod ending;
 mod inbound;
+mod outbound;
+mod outbox;
+mod pieces;
+mod repeat;
+mod screen;
+mod states;
+mod stored;
+
+use beat::Pulse;
+use collect::Collector;
+use ending::Endings;
+use outbox::Outbox;
+use repeat::Repeat;
+use stored::Stored;
 
 /// How long a word of the life cycle may take to leave. The run ends in any case.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -38,8 +57,19 @@ pub(crate) struct Bridge {
     leads: bool,
     /// The node that it speaks for: its own, or the controller's.
     node: String,
-    /// Nodes that other processes run.
+    /// Nodes that other processes run, but for the one that stores.
     others: BTreeSet<String>,
+    /// What this process tells of itself.
+    outbox: Rc<Outbox>,
+    /// What others tell of themselves, if it is stored here.
+    collector: Option<Collector>,
+    /// Number of the next event of this process: none of an earlier process had it.
+    next_event: Cell<u64>,
+    repeat: Rc<Repeat>,
+    stored: Stored,
+    pulse: Pulse,
+    /// The node that the controller runs in.
+    leader: Option<String>,
     /// Receivers elsewhere that senders here aim at.
     aims: BTreeSet<ActorId>,
     notes: Notes,
@@ -53,17 +83,20 @@ pub(crate) struct Heard {
     pub drained: BTreeSet<String>,
     /// How nodes ended.
     pub ends: BTreeMap<String, RunEnd>,
+    endings: Endings,
     /// Whether the books are to be closed.
     pub close: bool,
     /// When each node was last heard.
     pub last: BTreeMap<String, Time>,
-    /// Reports of nodes here that nobody has acknowledged.
-    unacknowledged: BTreeSet<(String, u32)>,
     listen: BTreeMap<String, SocketAddr>,
+    /// Authorities that others made for the run.
+    authorities: Vec<ByteBuf>,
     sent: BTreeMap<String, u64>,
     received: BTreeMap<String, u64>,
     missed: u64,
     ignored: u64,
+    /// What the server did not permit, as far as it was told.
+    forbidden: usize,
     refused: Vec<SocketAddr>,
 }
 
@@ -72,8 +105,8 @@ pub(crate) fn outgoing(assembly: &rehearsal_core::assembly::Assembly) -> Vec<boo
     let run = &assembly.plan.info.run;
     let life = ENGINE_HEARS.map(|verb| Pattern::new(&format!("{PREFIX}.{run}.ctl.*.*.{verb}")).expect("a pattern"));
     let heard = assembly.heard_elsewhere();
-    let names = assembly.subjects.names().iter();
-    names.zip(heard).map(|(name, heard)| heard || life.iter().any(|pattern| pattern.matches(name))).collect()
+    let names = assembly.subjects.names();
+    names.zip(heard).map(|(name, heard)| heard || life.iter().any(|pattern| pattern.matches(&name))).collect()
 }
 
 impl Bridge {
@@ -90,25 +123,44 @@ impl Bridge {
     ) -> Result<Rc<Bridge>, EmuError> {
         let nodes = &world.plan.nodes;
         let node = nodes.iter().find(|n| n.local).map(|n| n.name.clone()).unwrap_or_default();
-        let (nats, queue) = Nats::connect(&remote.url, &format!("rehearsal {node}")).await?;
+        let (nats, queue) = Nats::connect(&remote.nats, &format!("rehearsal {node}")).await?;
         let run = &world.plan.info.run;
-        // a plane as a whole: so each publisher's order holds, and a gap in its numbers is a loss
-        for plane in planes(world, &port) {
-            nats.subscribe(&format!("{PREFIX}.{run}.{}.>", plane.token())).await?;
+        // all that a publisher says on a plane: so its order holds, and a gap in its numbers is a loss
+        for pattern in heard_here(world, &port, remote.leads) {
+            nats.subscribe(&format!("{PREFIX}.{run}.{pattern}")).await?;
         }
-        nats.settle(LEAVE).await;
+        nats.permitted(LEAVE).await?;
+        let stream = RunStream::of(&nats, run);
+        let outside = nats.clone();
+        let elsewhere =
+            nodes.iter().filter(|n| !n.local && n.outside.is_none() && remote.apart.as_ref() != Some(&n.name));
         let bridge = Rc::new(Bridge {
             world: world.clone(),
+            outbox: Outbox::open(stream.clone(), move || outside.is_connected()),
+            collector: remote.reader.as_ref().map(|reader| Collector::new(stream, reader)),
+            next_event: Cell::new(world.clock.now().as_nanos()),
+            repeat: Rc::default(),
+            stored: Stored::default(),
+            pulse: Pulse::default(),
+            leader: beat::leader(run, world.subjects.names()),
             nats,
             leads: remote.leads,
             node,
-            others: nodes.iter().filter(|n| !n.local).map(|n| n.name.clone()).collect(),
+            others: elsewhere.map(|n| n.name.clone()).collect(),
             aims,
             notes: notes.clone(),
             heard: RefCell::default(),
         });
+        let (port, nats) = (Rc::new(port), bridge.nats.clone());
         tokio::task::spawn_local(bridge.clone().forward(inbox));
-        tokio::task::spawn_local(bridge.clone().hear(queue, port));
+        tokio::task::spawn_local(bridge.clone().hear(queue, port.clone()));
+        tokio::task::spawn_local(bridge.clone().collect(port.clone()));
+        if bridge.collector.is_some() {
+            tokio::task::spawn_local(bridge.clone().tell_stored());
+        }
+        tokio::task::spawn_local(bridge.clone().watch_connection(port));
+        tokio::task::spawn_local(bridge.clone().beat());
+        tokio::task::spawn_local(Repeat::run(bridge.repeat.clone(), nats));
         Ok(bridge)
     }
 
@@ -117,7 +169,12 @@ impl Bridge {
         self.leads
     }
 
-    /// Nodes that other processes run.
+    /// Whether this process stores what the others tell, and nothing else: it goes on until it is told to end.
+    pub(crate) fn stores_alone(&self) -> bool {
+        self.collector.is_some() && !self.leads
+    }
+
+    /// Nodes that other processes run, but for the one that stores.
     pub(crate) fn others(&self) -> &BTreeSet<String> {
         &self.others
     }
@@ -132,123 +189,44 @@ impl Bridge {
         look(&mut self.heard.borrow_mut())
     }
 
-    /// Whether every report of this process was acknowledged.
+    /// Whether the server keeps all that this process told, and all that others told is stored, if that is done here.
     pub(crate) fn is_acknowledged(&self) -> bool {
-        self.heard.borrow().unacknowledged.is_empty()
+        let collected = self.collector.as_ref().is_none_or(|c| c.open_messages() == Some(0));
+        self.outbox.open_messages() == 0 && collected
     }
 
     /// Says something to the other engines, on this one's own subject.
     pub(crate) async fn tell(&self, verb: &str, body: &Body) {
         let name = self.own(verb);
+        match verb {
+            "stop" => ["start", "addresses", "done"].iter().for_each(|verb| self.repeat.end(verb)),
+            "close" => self.repeat.end("stop"),
+            _ => {}
+        }
+        if matches!(verb, "stop" | "close") {
+            self.repeat.begin(&name, body.to_wire(&self.header(&name)));
+            return self.repeat.say(&self.nats).await;
+        }
         // a server that is away would keep the run from ending; that it was away is in the notes
         let _ = tokio::time::timeout(LEAVE, self.publish(&name, body)).await;
     }
 
-    /// The same, and waits until it is understood; whether it was.
-    pub(crate) async fn ask(&self, verb: &str, body: &Body, patience: Duration) -> bool {
-        let name = self.own(verb);
-        let payload = body.to_wire(&self.header(&name));
-        self.nats.request(&name, payload, patience).await.is_ok()
+    /// Answers a question.
+    pub(crate) async fn reply(&self, reply: &str, body: &Body) {
+        let payload = body.to_wire(&self.header(&self.own("answer")));
+        // who asked asks again if the answer is lost
+        let _ = tokio::time::timeout(LEAVE, self.nats.publish(reply, payload)).await;
     }
 
     fn own(&self, verb: &str) -> String {
         subject(&self.world.plan.info.run, Plane::Control, &self.node, HOST, verb)
     }
 
-    async fn forward(self: Rc<Self>, mut inbox: Inbox) {
-        while let Some(Delivery { subject, body }) = inbox.receive().await {
-            match body.typed_kind() {
-                Some(Ready::KIND) => self.publish(&self.own("listen"), &Body::new(self.addresses_here())).await,
-                Some(StartAt::KIND) => self.tell_addresses().await,
-                Some(NodeReport::KIND) => {
-                    if let Ok(report) = body.get::<NodeReport>() {
-                        let id = (report.node.clone(), report.second);
-                        self.heard.borrow_mut().unacknowledged.insert(id);
-                    }
-                }
-                _ => {}
-            }
-            let name = &self.world.subjects.names()[subject.0 as usize];
-            self.publish(name, &body).await;
-            inbox.handled();
-        }
-    }
-
-    async fn publish(&self, name: &str, body: &Body) {
-        let payload = body.to_wire(&self.header(name));
-        if let Err(why) = self.nats.publish(name, payload).await {
-            self.notes.note(format!("a message to other processes was lost: {why}"));
-        }
-    }
-
-    /// A header with the next number of its subject.
-    fn header<'a>(&'a self, name: &'a str) -> Header<'a> {
-        let mut heard = self.heard.borrow_mut();
-        let seq = heard.sent.entry(name.to_owned()).or_default();
-        *seq += 1;
-        let (seq, t_ns) = (*seq, self.world.clock.now().as_nanos());
-        Header { run: &self.world.plan.info.run, from: publisher(name), seq, t_ns }
-    }
-
-    /// Where the receivers of this process listen, by their own subjects.
-    fn addresses_here(&self) -> Addresses {
-        let name = |actor: ActorId| {
-            let (node, actor) = self.world.names(actor.0);
-            subject(&self.world.plan.info.run, Plane::Traffic, node, &actor, "")
-        };
-        let here = self.world.addresses.iter().filter(|(actor, _)| self.world.is_local(self.world.group_of(actor.0)));
-        Addresses { listen: here.map(|(actor, address)| (name(*actor), *address)).collect() }
-    }
-
-    /// The controller is about to start the run: by now every node has told where it listens.
-    async fn tell_addresses(&self) {
-        let mut all = self.addresses_here();
-        all.listen.extend(self.heard.borrow().listen.clone());
-        self.publish(&self.own("addresses"), &Body::new(all.clone())).await;
-        self.learn(all);
-    }
-
-    /// Takes over where receivers elsewhere listen, as far as senders here aim at them and may send there.
-    fn learn(&self, all: Addresses) {
-        let mut known = BTreeMap::new();
-        for (name, address) in all.listen {
-            let Some(actor) = self.world.subjects.find(&name).and_then(|id| self.world.subjects.owner(id)) else {
-                continue;
-            };
-            if !self.aims.contains(&actor) {
-                continue;
-            }
-            if self.world.options.allows(address.ip()) {
-                known.insert(actor, address);
-            } else {
-                self.heard.borrow_mut().refused.push(address);
-            }
-        }
-        // once: where a receiver listens does not change during a run
-        let _ = self.world.addresses_elsewhere.set(known);
-    }
-
-    /// Addresses that others named and this process does not send to.
-    pub(crate) fn refused(&self) -> Vec<SocketAddr> {
-        std::mem::take(&mut self.heard.borrow_mut().refused)
-    }
-
-    /// What the connection went through, for the verdict's notes; the messages that it lost.
-    pub(crate) fn close(&self) -> (Vec<String>, u64) {
-        let (traffic, heard) = (self.nats.traffic(), self.heard.borrow());
-        let mut notes = Vec::new();
-        if self.leads {
-            notes.push(format!(
-                "control and telemetry over NATS: {} messages ({} bytes) from the controller, {} ({} bytes) to it",
-                traffic.sent, traffic.sent_bytes, traffic.received, traffic.received_bytes
-            ));
-        }
-        let mut more = |count: u64, what: &str| notes.extend((count > 0).then(|| format!("{count} {what}")));
-        more(traffic.disconnects, "times the connection to the NATS server was lost");
-        more(traffic.refusals, "errors were told by the NATS server");
-        more(heard.ignored, "messages on the run's subjects were not understood and ignored");
-        more(heard.missed, "messages of other processes were lost on their way");
-        (notes, traffic.dropped.max(heard.missed))
+    /// What the server did not permit since this was last asked: what it concerns was lost without another word.
+    pub(crate) fn forbidden(&self) -> Vec<String> {
+        let all = self.nats.violations();
+        let told = std::mem::replace(&mut self.heard.borrow_mut().forbidden, all.len());
+        all.iter().skip(told).map(ToString::to_string).collect()
     }
 }
 
@@ -264,16 +242,31 @@ fn node_of(name: &str) -> &str {
     name.split('.').nth(4).unwrap_or_default()
 }
 
-/// The planes on which other processes say what is heard here. Control always is: the engine itself hears it.
-fn planes(world: &World, port: &Port) -> Vec<Plane> {
+/// Where other processes say what is heard here. On the control plane the process that leads hears everybody; the others
+/// hear those whom their actors hear, for with many nodes nobody can listen to each one's beats, and every engine's stop.
+fn heard_here(world: &World, port: &Port, leads: bool) -> BTreeSet<String> {
     let here = |name: &str| world.plan.nodes.iter().any(|n| n.local && n.name == node_of(name));
-    let names = world.subjects.names().iter().enumerate();
-    let told: Vec<&str> = names
-        .filter(|(id, name)| port.is_heard_elsewhere(rehearsal_core::SubjectId(*id as u32)) && !here(name))
-        .filter_map(|(_, name)| name.split('.').nth(3))
-        .collect();
-    let all = [Plane::Control, Plane::Telemetry, Plane::Traffic];
-    all.into_iter().filter(|p| *p == Plane::Control || told.contains(&p.token())).collect()
+    let names = world.subjects.names().zip(0..);
+    let told = names.filter(|(name, id)| port.is_heard_elsewhere(SubjectId(*id)) && !here(name));
+    let (control, traffic) = (Plane::Control.token(), Plane::Traffic.token());
+    // where an experiment is led from its engine speaks too, whoever hears the actors
+    let leading = world.plan.nodes.iter().filter(|n| !n.measured && !n.local && n.outside.is_none());
+    let mut patterns: BTreeSet<String> = leading.map(|n| format!("{control}.{}.>", n.name)).collect();
+    for (name, _) in told {
+        match name.split('.').nth(3) {
+            Some(plane) if plane == control => _ = patterns.insert(format!("{control}.{}.>", node_of(&name))),
+            Some(plane) if plane == traffic => _ = patterns.insert(format!("{traffic}.>")),
+            // telemetry comes out of the run's stream
+            _ => {}
+        }
+    }
+    if leads {
+        patterns.retain(|pattern| !pattern.starts_with(control));
+        patterns.insert(format!("{control}.>"));
+    } else {
+        patterns.insert(format!("{control}.*.{HOST}.stop"));
+    }
+    patterns
 }
 
 #[cfg(test)]

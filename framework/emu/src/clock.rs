@@ -1,6 +1,8 @@
 //! The run's clock: CLOCK_MONOTONIC, counted from the run's creation. All processes of a host read the same
 //! one, whatever becomes of its date.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rehearsal_core::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -41,7 +43,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 
 /// Unix time, ns: what a payload tells its reader.
 pub(crate) fn unix_ns() -> u64 {
-    nanos(clock_gettime(ClockId::Realtime))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// CPU time of the calling thread, ns.

@@ -3,7 +3,7 @@
 //! in it at the stop would be lost.
 
 use actix::{Actor as _, ActorContext as _, Context, Handler, Message, MessageResult};
-use rehearsal_core::Time;
+use rehearsal_core::{Body, SubjectId, Time};
 use tokio::sync::oneshot;
 
 use crate::shard::{Core, ShardEnd};
@@ -36,6 +36,8 @@ pub(crate) enum Step {
     Start,
     /// It is known when traffic begins.
     Begin(Time),
+    /// The engine says something to actors.
+    Say(SubjectId, Body),
     /// Drain.
     Stop,
     /// What is still under way is aborted.
@@ -58,6 +60,7 @@ impl Handler<Step> for Host {
         match step {
             Step::Start => shard.start(),
             Step::Begin(at) => shard.begin(at),
+            Step::Say(subject, body) => shard.say(subject, body),
             Step::Stop => shard.stop(),
             Step::GiveUp => shard.give_up(),
             Step::Close => {

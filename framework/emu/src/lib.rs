@@ -2,7 +2,9 @@
 //!
 //! [`run`] takes an assembled experiment and returns when the run has ended. A process runs one actix system; its
 //! shards (threads, at most one per core) own whole nodes with their actors, connections and histograms, and share
-//! nothing on the hot path. Traffic goes over sockets even between nodes of one process; messages go over the local bus.
+//! nothing on the hot path. Traffic goes over sockets even between nodes of one process, or over a NATS server where a link
+//! says so; messages go over the local bus. What a link with `impose = "userspace"` says of delay, rate and loss is made
+//! true by the node that sends, with the simulator's own model.
 //!
 //! ```text
 //! supervisor (calling thread)                     store (thread): the sink, in order
@@ -47,6 +49,9 @@ mod error;
 mod host;
 mod http;
 mod losses;
+mod marks;
+mod mqtt;
+mod nats;
 mod notes;
 mod options;
 mod pacer;
@@ -55,13 +60,17 @@ mod preflight;
 mod sample;
 mod seed;
 mod shard;
+mod steps;
 mod store;
 mod supervisor;
+mod tcp;
+mod tls;
 mod udp;
+mod wake;
 mod world;
 
 pub use control::Control;
 pub use error::EmuError;
 pub use options::{EmuOptions, Network, NetworkError, Remote, Validate};
-pub use preflight::{Preflight, preflight};
+pub use preflight::{Preflight, doubts, preflight};
 pub use supervisor::run;

@@ -1,6 +1,7 @@
 //! What shards tell their supervisor.
 
 use rehearsal_core::messages::StopReason;
+use rehearsal_core::steer::{Answer, Ask, Steer};
 use tokio::sync::mpsc;
 
 /// Notes that may wait. Those that end a run always find room: mere facts stay below [`RESERVED`] free places.
@@ -20,6 +21,12 @@ pub(crate) enum Note {
     Stop(StopReason),
     /// A shard can no longer work: a bug.
     Broken(usize),
+    /// The load is steered.
+    Steer(Steer),
+    /// The controller answers somebody who watches.
+    Answer(Answer),
+    /// Somebody on the bus asks something, and waits for the answer there.
+    Ask(Ask, String),
     /// A fact for the verdict's notes.
     Fact(String),
 }
@@ -37,6 +44,21 @@ impl Notes {
 
     pub(crate) fn stop(&self, reason: StopReason) {
         self.send(Note::Stop(reason));
+    }
+
+    pub(crate) fn steer(&self, steer: Steer) {
+        self.send(Note::Steer(steer));
+    }
+
+    pub(crate) fn answer(&self, answer: Answer) {
+        self.send(Note::Answer(answer));
+    }
+
+    /// A question: who finds no room gets no answer, and asks again.
+    pub(crate) fn ask(&self, ask: Ask, reply: String) {
+        if self.0.capacity() > RESERVED {
+            self.send(Note::Ask(ask, reply));
+        }
     }
 
     pub(crate) fn broken(&self, shard: usize) {

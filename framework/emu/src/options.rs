@@ -6,7 +6,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rehearsal_bus::nats::ConnectSettings;
 use rehearsal_core::Span;
+use rehearsal_core::life::Succession;
+use rehearsal_host::cgroup::Meter;
 use thiserror::Error;
 
 /// Options of an emulation.
@@ -18,8 +21,12 @@ pub struct EmuOptions {
     pub quantum: Span,
     /// Busy-wait for the last 80 µs before a wake-up. Costs a core for each shard.
     pub spin: bool,
+    /// Tell each second; otherwise only the end has counts, and there are no times.
+    pub telemetry: bool,
     /// Addresses that traffic may go to, and that may be listened on.
     pub allow: Vec<Network>,
+    /// Where receivers without a fixed address listen.
+    pub listen: IpAddr,
     /// Connections that may be open at once, at either end.
     pub connections_max: usize,
     /// A shard that did not come by for so long is stuck: a fault that ends the run.
@@ -28,19 +35,37 @@ pub struct EmuOptions {
     pub wire: bool,
     /// Checks what receivers get.
     pub validate: Arc<dyn Validate>,
+    /// The NATS server that traffic with the carrier `nats` goes over; `None`: that of `remote`, if there is one.
+    pub traffic: Option<ConnectSettings>,
     /// Where the nodes that are not local run: `None` if nobody knows, and nothing is said to them.
     pub remote: Option<Remote>,
+    /// The control group that this process stands in, alone: what its one measured node uses is read from there.
+    pub meter: Option<Meter>,
+    /// The name of the machine, if this process speaks for it: one process of a machine does. Without it, what the machine
+    /// does is not told, nor what this process uses where its nodes cannot be told apart.
+    pub machine: Option<String>,
+    /// Whether this process stands in a network namespace of its own.
+    pub own_network: bool,
+    /// Start with fewer file descriptors than may be needed; [`crate::doubts`] says so.
+    pub force: bool,
 }
 
 /// How a process reaches the others of its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// The NATS server, `nats://127.0.0.1:4222`.
-    pub url: String,
+    /// How to connect to the NATS server.
+    pub nats: ConnectSettings,
     /// The run's creation on CLOCK_MONOTONIC, ns, the same for all processes of a host.
     pub epoch_ns: u64,
     /// Whether the controller runs here: this engine then gathers how the others end.
     pub leads: bool,
+    /// The name that this process reads the run's telemetry under, if the aggregator runs here.
+    pub reader: Option<String>,
+    /// The node that stores in a process of its own, if another does: its silence is no loss, for telemetry waits for
+    /// it on the server, and whoever started it watches over it.
+    pub apart: Option<String>,
+    /// What this process knows of those that ran its node before.
+    pub succession: Succession,
 }
 
 impl Remote {
@@ -57,13 +82,20 @@ impl Default for EmuOptions {
             // Measured: at 10,000 requests/s, 23.7 µs of CPU a request instead of 37.4 µs, for 60 µs of lag more.
             quantum: Span::from_micros(250),
             spin: false,
+            telemetry: true,
             allow: Network::LOOPBACK.to_vec(),
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             connections_max: 10_000,
             // Assumed: twice the time after which an agent counts as lost.
             stuck_after: Span::from_secs(10),
             wire: false,
             validate: Arc::new(|_: &str, _: &[Bytes], _: bool| true),
+            traffic: None,
             remote: None,
+            meter: None,
+            machine: None,
+            own_network: false,
+            force: false,
         }
     }
 }
@@ -74,16 +106,26 @@ impl fmt::Debug for EmuOptions {
             .field("shards", &self.shards)
             .field("quantum", &self.quantum)
             .field("spin", &self.spin)
+            .field("telemetry", &self.telemetry)
             .field("allow", &self.allow)
+            .field("listen", &self.listen)
             .field("connections_max", &self.connections_max)
             .field("stuck_after", &self.stuck_after)
             .field("wire", &self.wire)
             .field("remote", &self.remote)
+            .field("meter", &self.meter)
+            .field("machine", &self.machine)
+            .field("own_network", &self.own_network)
             .finish_non_exhaustive()
     }
 }
 
 impl EmuOptions {
+    /// The NATS server that traffic goes over.
+    pub fn traffic_server(&self) -> Option<&ConnectSettings> {
+        self.traffic.as_ref().or_else(|| self.remote.as_ref().map(|remote| &remote.nats))
+    }
+
     /// Whether traffic may go to `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
         self.allow.iter().any(|network| network.contains(address))

@@ -2,6 +2,7 @@
 
 use rehearsal_core::Role;
 use rehearsal_core::assembly::Assembly;
+use rehearsal_core::plan::{Impose, Plan};
 
 /// How many shards to run: as asked, else one per core; never more than local nodes, always one.
 pub(crate) fn shards(assembly: &Assembly, asked: Option<usize>) -> usize {
@@ -37,5 +38,17 @@ pub(crate) fn place(assembly: &Assembly, shards: usize) -> Vec<usize> {
             0
         }
     };
-    nodes.into_iter().map(shard).collect()
+    let mut placed: Vec<usize> = nodes.into_iter().map(shard).collect();
+    // nodes that send into imposed cells share queues there, so they share a thread
+    let shares: Vec<usize> = (0..placed.len()).filter(|node| in_a_cell(&assembly.plan, *node)).collect();
+    for node in &shares {
+        placed[*node] = placed[shares[0]];
+    }
+    placed
+}
+
+fn in_a_cell(plan: &Plan, node: usize) -> bool {
+    let name = &plan.nodes[node].template;
+    let imposed = |row: usize| plan.links[row].impose == Impose::Userspace && !plan.links[row].members.is_empty();
+    plan.routes.iter().any(|(from, _, row)| from == name && imposed(*row))
 }

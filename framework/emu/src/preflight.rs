@@ -1,7 +1,7 @@
 //! What is checked before anything starts: addresses against the allow-list, ports, file descriptors. Nothing is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use rehearsal_core::assembly::{Assembly, Group};
 use rehearsal_core::plan::{Carrier, Connection};
@@ -12,10 +12,13 @@ use crate::error::EmuError;
 use crate::http::client::LINGERING_MAX;
 use crate::options::EmuOptions;
 use crate::placement;
+use crate::tls;
 
 mod bind;
+mod doubts;
 
 pub(crate) use bind::Bound;
+pub use doubts::doubts;
 
 /// What an emulation would need and use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,23 +47,29 @@ const DESCRIPTORS_SHARD: u64 = 4;
 /// [`EmuError`] names the actor and what to change; [`EmuError::is_refusal`] holds for all that the user can cause.
 pub fn preflight(assembly: &Assembly, options: &EmuOptions) -> Result<Preflight, EmuError> {
     let checked = check(assembly, options)?;
-    bind::bind(assembly, &checked.listen).map(|_| checked)
+    bind::bind(assembly, &checked.listen, &BTreeMap::new()).map(|_| checked)
 }
 
 /// The same, and keeps what it has bound.
 pub(crate) fn prepare(assembly: &Assembly, options: &EmuOptions) -> Result<(Preflight, Vec<Bound>), EmuError> {
     let checked = check(assembly, options)?;
-    let bound = bind::bind(assembly, &checked.listen)?;
+    let before = options.remote.as_ref().map(|remote| &remote.succession.listen);
+    let bound = bind::bind(assembly, &checked.listen, before.unwrap_or(&BTreeMap::new()))?;
     Ok((checked, bound))
 }
 
 fn check(assembly: &Assembly, options: &EmuOptions) -> Result<Preflight, EmuError> {
+    tls::check(assembly)?;
     let listen = listen(assembly, options)?;
     let elsewhere = elsewhere(assembly, options)?;
+    brokers(assembly, options)?;
     let shards = placement::shards(assembly, options.shards);
     let connections = connections(assembly, options);
     let descriptors = DESCRIPTORS_OWN + DESCRIPTORS_SHARD * shards as u64 + listen.len() as u64 + connections;
-    let descriptors_allowed = allow_descriptors(descriptors)?;
+    let descriptors_allowed = match allow_descriptors(descriptors) {
+        Err(EmuError::Descriptors { limit, .. }) if options.force => limit,
+        allowed => allowed?,
+    };
     Ok(Preflight { shards, descriptors, descriptors_allowed, listen, elsewhere })
 }
 
@@ -70,7 +79,11 @@ fn listen(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, Soc
     let mut all = Vec::new();
     for (row, group) in assembly.groups.iter().enumerate() {
         let Some(serve) = group.serve.filter(|_| assembly.is_local(row)) else { continue };
-        let fixed = serve.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        if carriers(assembly, group).iter().all(|carrier| !carrier.is_addressed()) {
+            // it has a subject and no address
+            continue;
+        }
+        let fixed = serve.listen.unwrap_or(SocketAddr::new(options.listen, 0));
         for (index, member) in group.members.clone().enumerate() {
             let address = member_address(assembly, group, fixed, member)?;
             if !options.allows(address.ip()) {
@@ -82,12 +95,41 @@ fn listen(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, Soc
     Ok(all)
 }
 
+/// Brokers that nodes here talk to must be known and allowed.
+fn brokers(assembly: &Assembly, options: &EmuOptions) -> Result<(), EmuError> {
+    for (row, sender) in assembly.groups.iter().enumerate() {
+        for receiver in targets(assembly, sender) {
+            let link = assembly.link(sender.node, receiver.node);
+            let here = assembly.is_local(row) || assembly.plan.nodes[receiver.node].local;
+            let Some(spec) = link.mqtt.as_deref().filter(|_| link.carrier == Carrier::Mqtt && here) else { continue };
+            let unknown = |why| EmuError::Broker { broker: spec.broker.clone(), why };
+            let address = crate::mqtt::broker(spec).map_err(unknown)?;
+            if !options.allows(address.ip()) {
+                return Err(EmuError::TargetNotAllowed { actor: title(assembly, sender), address });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Where targets elsewhere listen. They must have a fixed address that is allowed, unless their own process tells it.
 fn elsewhere(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, SocketAddr)>, EmuError> {
     let mut all = BTreeMap::new();
     for sender in assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row)).map(|(_, g)| g) {
-        for target in targets(assembly, sender).filter(|t| !assembly.plan.nodes[t.node].local) {
+        let by_address = |t: &&Group| assembly.link(sender.node, t.node).carrier.is_addressed();
+        let elsewhere = targets(assembly, sender).filter(|t| !assembly.plan.nodes[t.node].local);
+        for target in elsewhere.filter(by_address) {
             let actor = title(assembly, sender);
+            if let Some(outside) = &assembly.plan.nodes[target.node].outside {
+                let Some(address) = outside.address else {
+                    return Err(EmuError::TargetUnresolved { actor, target: outside.origin.clone() });
+                };
+                if !options.allows(address.ip()) {
+                    return Err(EmuError::TargetNotAllowed { actor, address });
+                }
+                all.insert(target.base, address);
+                continue;
+            }
             let fixed = target.serve.and_then(|s| s.listen).filter(|l| l.port() != 0);
             let Some(fixed) = fixed else {
                 if options.remote.is_some() {
@@ -125,7 +167,7 @@ pub(crate) fn aimed_at(assembly: &Assembly) -> BTreeSet<ActorId> {
 
 /// The groups that a sending group's `to` names.
 fn targets<'a>(assembly: &'a Assembly, sender: &Group) -> impl Iterator<Item = &'a Group> + use<'a> {
-    let to = plan_of(assembly, sender).sender.as_ref().map(|s| s.to.clone()).unwrap_or_default();
+    let to = plan_of(assembly, sender).sender.as_ref().and_then(|s| assembly.plan.path_to(&s.to)).unwrap_or_default();
     assembly.groups.iter().filter(move |g| title(assembly, g) == to)
 }
 

@@ -12,11 +12,14 @@ use tokio::sync::oneshot;
 use crate::error::EmuError;
 use crate::host::Host;
 use crate::http::server;
+use crate::mqtt;
+use crate::nats;
 use crate::notes::Notes;
 use crate::pacer::{self, Alarm};
 use crate::preflight::Bound;
 use crate::shard::{Core, Parts, Shard};
 use crate::store::{Keeper, Store};
+use crate::tcp;
 use crate::udp;
 use crate::world::{Actors, World};
 
@@ -36,8 +39,9 @@ pub(crate) struct Seed {
     inbox: Inbox,
     notes: Notes,
     store: Store,
-    tcp: Vec<(u32, TcpListener)>,
+    tcp: Vec<(u32, bool, TcpListener)>,
     udp: Vec<(u32, UdpSocket)>,
+    quic: Vec<(u32, UdpSocket)>,
 }
 
 impl Seed {
@@ -60,6 +64,7 @@ impl Seed {
             store: keeper.store(index),
             tcp: Vec::new(),
             udp: Vec::new(),
+            quic: Vec::new(),
         };
         let mut seeds: Vec<Seed> = ends.into_iter().enumerate().map(seed).collect();
         for (group, pool) in actors {
@@ -67,8 +72,9 @@ impl Seed {
         }
         for bound in bound {
             let seed = &mut seeds[world.shard_of(bound.actor)];
-            seed.tcp.extend(bound.sockets.tcp.map(|socket| (bound.actor.0, socket)));
+            seed.tcp.extend(bound.sockets.tcp.map(|socket| (bound.actor.0, bound.framed, socket)));
             seed.udp.extend(bound.sockets.udp.map(|socket| (bound.actor.0, socket)));
+            seed.quic.extend(bound.sockets.quic.map(|socket| (bound.actor.0, socket)));
         }
         seeds
     }
@@ -85,35 +91,57 @@ impl Seed {
         let (held, gone) = oneshot::channel();
         arbiter.spawn(async move {
             // if nobody listens any more, the run was given up meanwhile
-            let _ = told.send(self.begin());
+            let _ = told.send(self.begin().await);
             let _held: oneshot::Sender<()> = held;
             std::future::pending::<()>().await;
         });
-        let host = begun.await.map_err(|_| EmuError::ShardLost { shard: index })?.map_err(failed)?;
+        let host = begun.await.map_err(|_| EmuError::ShardLost { shard: index })??;
         Ok((arbiter, host, gone))
     }
 
-    fn begin(self) -> io::Result<Addr<Host>> {
-        let Seed { world, index, actors, bus, inbox, notes, store, tcp, udp } = self;
+    async fn begin(self) -> Result<Addr<Host>, EmuError> {
+        let failed = |source| EmuError::Start { what: "a shard's thread", source };
+        let Seed { world, index, actors, bus, inbox, notes, store, tcp, udp, quic } = self;
         if rustix::process::setpriority_process(None, NICE).is_ok() && index == 0 {
             notes.note(format!("threads that pace traffic ran at nice {NICE}"));
         }
-        let alarm = Alarm::new(world.clock)?;
+        let opened = mqtt::open(&world, index).await?;
+        let (outbox, line) = nats::open(&world, index).await?.unzip();
+        let alarm = Alarm::new(world.clock).map_err(failed)?;
         let room = server::Room::new(world.options.connections_max);
-        let parts = Parts { world, index, actors, bus, notes: notes.clone(), store, udp: udp::Sockets::default() };
+        let parts = Parts {
+            world,
+            index,
+            actors,
+            bus,
+            notes: notes.clone(),
+            store,
+            udp: udp::Sockets::default(),
+            nats: outbox,
+        };
         let shard = Shard::new(parts);
         watch(pacer::run(shard.clone(), alarm), index, &notes);
         watch(hear(shard.clone(), inbox), index, &notes);
         let mut tasks = Vec::new();
-        for (actor, socket) in tcp {
-            let listener = tokio::net::TcpListener::from_std(socket)?;
-            let task = server::listen(shard.clone(), listener, actor, room.clone());
-            tasks.push(tokio::task::spawn_local(task).abort_handle());
+        for (actor, framed, socket) in tcp {
+            let listener = tokio::net::TcpListener::from_std(socket).map_err(failed)?;
+            let (shard, room) = (shard.clone(), room.clone());
+            let task = match framed {
+                true => tokio::task::spawn_local(tcp::server::listen(shard, listener, actor, room)),
+                false => tokio::task::spawn_local(server::listen(shard, listener, actor, room)),
+            };
+            tasks.push(task.abort_handle());
         }
         for (actor, socket) in udp {
-            let socket = tokio::net::UdpSocket::from_std(socket)?;
-            tasks.push(tokio::task::spawn_local(udp::receive(shard.clone(), socket, actor)).abort_handle());
+            let socket = udp::Reflector::new(socket).map_err(failed)?;
+            tasks.push(tokio::task::spawn_local(udp::receive(shard.clone(), socket, Some(actor))).abort_handle());
         }
+        for (actor, socket) in quic {
+            let task = server::three::listen(shard.clone(), socket, actor, room.clone());
+            tasks.push(tokio::task::spawn_local(task).abort_handle());
+        }
+        tasks.extend(line.into_iter().flat_map(|line| nats::begin(&shard, line)));
+        tasks.extend(mqtt::begin(&shard, opened));
         Ok(Host::begin(shard, tasks))
     }
 }

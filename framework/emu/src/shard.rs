@@ -6,7 +6,7 @@
 //! is left to the pacer, which lets other tasks run in between.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -18,30 +18,42 @@ use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ledger::Ledger;
 use rehearsal_core::parts::slab::Slab;
+use rehearsal_core::plan::Impose;
 use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
+use rehearsal_models::seen::Arrivals;
 
 use crate::http::client::Client;
 use crate::losses::Losses;
+use crate::mqtt::Publishers;
+use crate::nats::Outbox as NatsOutbox;
 use crate::notes::Notes;
 use crate::sample::Sampler;
 use crate::store::Store;
+use crate::tcp::client::Lanes;
 use crate::udp::Sockets;
 use crate::world::{Actors, World};
 
+mod carriers;
 mod commands;
 mod datagrams;
+mod dialled;
+mod doubts;
 mod drain;
+mod frames;
 mod inbound;
 mod messages;
+mod publications;
 mod requests;
+mod rides;
 mod samples;
 pub(crate) mod timers;
 mod work;
 
+pub(crate) use carriers::{Answer, Outgoing};
+pub(crate) use doubts::Shortage;
 pub(crate) use drain::ShardEnd;
-pub(crate) use inbound::Arrival;
-pub(crate) use requests::{Answer, Outgoing};
+pub(crate) use inbound::{Arrival, Rendered};
 use timers::{Timers, class};
 
 /// Timers fired in one entry; the rest waits for the pacer, so that overload cannot starve connections.
@@ -75,14 +87,21 @@ pub(crate) struct State {
     messages_dropped: u64,
     live: Slab<requests::Live>,
     deadlines: Deadlines,
+    ways: carriers::Ways,
     client: Client,
+    dialled: dialled::Dialled,
+    lanes: Lanes,
+    nats: Option<NatsOutbox>,
+    rides: rides::Rides,
     inbound: Slab<inbound::Inbound>,
     jobs: Slab<work::Job>,
     store: Store,
     udp: Sockets,
+    publishers: Publishers,
+    topics: BTreeMap<SubjectId, Rc<str>>,
     flows: Vec<datagrams::Flow>,
     later: Slab<datagrams::Later>,
-    arrived: datagrams::Arrived,
+    arrived: Arrivals,
     bus: Port,
     notes: Notes,
     seconds: samples::Seconds,
@@ -94,6 +113,7 @@ pub(crate) struct State {
     faults: Vec<Fault>,
     late_replies: u64,
     losses: Losses,
+    doubts: doubts::Doubts,
     events: u64,
     store_failed: bool,
 }
@@ -110,6 +130,8 @@ struct Books {
     ledger: Ledger,
     /// Datagrams to receivers that this process does not run.
     elsewhere: u64,
+    /// Publications that a broker has acknowledged, to receivers that this process runs.
+    acknowledged: u64,
 }
 
 /// A node of this shard.
@@ -138,12 +160,19 @@ pub(crate) struct Parts {
     pub notes: Notes,
     pub store: Store,
     pub udp: Sockets,
+    pub nats: Option<NatsOutbox>,
 }
 
-impl Shard {
-    /// A shard whose actors have not been told anything yet.
-    pub(crate) fn new(parts: Parts) -> Core {
-        let Parts { world, index, actors, bus, notes, store, udp } = parts;
+/// Pools of actors with a row of books each.
+struct Staff {
+    pools: Vec<Box<dyn Pool>>,
+    books: Vec<Books>,
+    row_of: Vec<Option<usize>>,
+    timers: usize,
+}
+
+impl Staff {
+    fn of(world: &World, actors: Vec<Actors>) -> Self {
         let (mut pools, mut books, mut row_of) = (Vec::new(), Vec::new(), vec![None; world.groups.len()]);
         let mut timers = 0;
         for (group, pool) in actors {
@@ -151,24 +180,27 @@ impl Shard {
             row_of[group] = Some(books.len());
             let spec = info.streams.unwrap_or(StreamSpec::UNDECLARED);
             let (len, stride) = (pool.len(), info.timers);
-            books.push(Books {
-                group,
-                base: info.base,
-                first: info.members.start,
-                timers,
-                stride,
-                spec,
-                gates: Gates::new(spec, len),
-                ledger: Ledger::default(),
-                elsewhere: 0,
-            });
+            let (base, first, gates) = (info.base, info.members.start, Gates::new(spec, len));
+            let ledger = Ledger::recording(first, world.plan.record_requests);
+            let (elsewhere, acknowledged) = (0, 0);
+            books.push(Books { group, base, first, timers, stride, spec, gates, ledger, elsewhere, acknowledged });
             timers += (len * stride) as usize;
             pools.push(pool);
         }
+        Staff { pools, books, row_of, timers }
+    }
+}
+
+impl Shard {
+    /// A shard whose actors have not been told anything yet.
+    pub(crate) fn new(parts: Parts) -> Core {
+        let Parts { world, index, actors, bus, notes, store, udp, nats } = parts;
+        let Staff { pools, books, row_of, timers } = Staff::of(&world, actors);
         let quantum = quantum(&world, &books);
         let limit = world.options.connections_max / world.sending_shards();
         let nodes = nodes(&world, index);
-        let sampler = Sampler::of(&world.plan).filter(|(node, _)| nodes.iter().any(|n| n.node == *node));
+        let sampler = Sampler::of(&world.plan, &world.options, |node| nodes.iter().any(|n| n.node == node));
+        let imposes = world.plan.links.iter().any(|link| link.impose == Impose::Userspace);
         let mut state = State {
             index,
             me: Weak::new(),
@@ -181,17 +213,24 @@ impl Shard {
             messages_dropped: 0,
             live: Slab::default(),
             deadlines: Deadlines::default(),
+            ways: carriers::Ways::new(),
             client: Client::new(limit.max(1)),
+            dialled: dialled::Dialled::default(),
+            lanes: Lanes::new(limit.max(1)),
+            nats,
+            rides: rides::Rides::new(world.plan.nodes.len(), imposes),
             inbound: Slab::default(),
             jobs: Slab::default(),
             store,
             udp,
+            publishers: Publishers::default(),
+            topics: BTreeMap::new(),
             flows: Vec::new(),
             later: Slab::default(),
-            arrived: datagrams::Arrived::new(),
+            arrived: Arrivals::default(),
             bus,
             notes,
-            seconds: samples::Seconds::new(sampler),
+            seconds: samples::Seconds::new(sampler, world.options.spin),
             stopping: false,
             closed: false,
             second: 0,
@@ -200,6 +239,7 @@ impl Shard {
             faults: Vec::new(),
             late_replies: 0,
             losses: Losses::default(),
+            doubts: doubts::Doubts::default(),
             events: 0,
             store_failed: false,
             world,
@@ -237,6 +277,11 @@ impl Shard {
     /// The shard's timers, for its pacer.
     pub(crate) fn timers(&mut self) -> &mut Timers {
         &mut self.state.timers
+    }
+
+    /// Its connections to brokers.
+    pub(crate) fn publishers(&mut self) -> &mut Publishers {
+        &mut self.state.publishers
     }
 
     /// What all shards share.
@@ -315,8 +360,14 @@ impl Shard {
             }
             class::SEND => self.state.came_due(payload as u32, (payload >> 32) as u32),
             class::DEADLINE => self.expire(payload as usize, now),
+            class::RIDE => self.state.ride_due(payload as u32),
+            class::LINK => self.state.visit_link(payload as u32),
             class::WORK => self.state.stage_over(payload as u32, (payload >> 32) as u32),
             class::SAMPLE => self.sample(),
+            class::BEGIN => {
+                self.state.world.has_begun(self.state.now());
+                self.state.seconds.traffic_begins();
+            }
             class::FLOW => self.state.depart(payload as usize, now),
             _ => self.state.send_later(payload as u32),
         }
@@ -378,7 +429,7 @@ impl State {
         let at = self.now();
         let (node, actor) = (node.to_owned(), actor.to_owned());
         self.faults.push(Fault { at, node: node.clone(), actor: actor.clone(), text: text.clone() });
-        self.tell_event(row, LifeEvent { at, kind: "fault".to_owned(), node, actor, text });
+        self.tell_event(row, LifeEvent { at, kind: "fault".to_owned(), node, actor, text, ..LifeEvent::default() });
     }
 
     /// Publishes a life-cycle event of the node at row `row`.

@@ -27,10 +27,16 @@ use crate::preflight::{Bound, aimed_at, prepare};
 use crate::sample::Usage;
 use crate::seed::Seed;
 use crate::store::{Keeper, Storing};
+use crate::tls::Trust;
 use crate::world::{Actors, World};
 
 mod finish;
+mod losing;
 mod peers;
+mod steering;
+
+use losing::Registry;
+use steering::Helm;
 
 /// Between two looks at the shards while they drain.
 const LOOK: Duration = Duration::from_millis(5);
@@ -57,11 +63,13 @@ pub fn run(
     let (checked, bound) = prepare(&assembly, &options)?;
     let shard_of = placement::place(&assembly, checked.shards);
     let routes = assembly.routes();
-    let subjects = assembly.subjects.names().len() as u32;
+    let subjects = assembly.subjects.len();
     let beyond = options.remote.is_some().then(|| (bridge::outgoing(&assembly), aimed_at(&assembly)));
     let here = bound.iter().map(|b| (b.actor, b.address));
     let addresses: BTreeMap<_, _> = here.chain(checked.elsewhere.iter().copied()).collect();
-    let (world, actors) = World::new(assembly, options, shard_of, checked.shards, addresses);
+    let trust = Trust::of(&assembly, bound.iter().map(|bound| bound.address.ip()))?;
+    let (mut world, actors) = World::new(assembly, options, shard_of, checked.shards, addresses);
+    world.trust = trust;
     let world = Arc::new(world);
     let shard_of = |actor| world.shard_of(actor);
     let ends = match beyond {
@@ -108,6 +116,8 @@ struct Supervisor {
     /// Looks that came more than a second late: by so much in all.
     held_up: Duration,
     bridge: Option<Rc<Bridge>>,
+    helm: Helm,
+    losses: Registry,
     /// Nodes in other processes that will not tell their end.
     lost: BTreeSet<String>,
 }
@@ -158,6 +168,8 @@ impl Supervisor {
             cores_max: None,
             held_up: Duration::ZERO,
             bridge,
+            helm: Helm::default(),
+            losses: Registry::default(),
             lost: BTreeSet::new(),
         })
     }
@@ -195,6 +207,9 @@ impl Supervisor {
                 self.fault(format!("shard {shard} ended before its time: this is a bug"));
             }
             Note::Broken(_) => {}
+            Note::Steer(steer) => self.helm.learn(steer),
+            Note::Answer(answer) => self.answered(answer),
+            Note::Ask(ask, reply) => self.ask_from_afar(ask, reply),
             Note::Fact(text) => *self.facts.entry(text).or_default() += 1,
         }
     }
@@ -222,8 +237,11 @@ impl Supervisor {
                 self.fault(format!("shard {shard} did not answer for {} s: an actor blocks", patience.as_secs_f64()));
             }
         }
+        for why in self.bridge.as_ref().map(|b| b.forbidden()).unwrap_or_default() {
+            self.fault(why);
+        }
         if !held_up {
-            self.watch_others();
+            self.watch_others().await;
         }
         let states = self.ask(WATCH / 2).await;
         let sum = |of: fn(&Standing) -> u64| states.iter().flatten().map(of).sum();

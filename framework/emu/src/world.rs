@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rehearsal_core::assembly::{Assembly, LiveMedia, Serve, Subjects};
+use rehearsal_core::dscp::Dscp;
 use rehearsal_core::kind::StreamSpec;
 use rehearsal_core::payload::Recipe;
 use rehearsal_core::plan::Plan;
@@ -14,7 +15,9 @@ use rehearsal_core::subject::instance;
 use rehearsal_core::{ActorId, Pool, RecipeId, Role, SubjectId, Time};
 
 use crate::clock::Clock;
+use crate::http::form::Form;
 use crate::options::EmuOptions;
+use crate::tls::Trust;
 
 /// A run as its shards see it.
 pub(crate) struct World {
@@ -37,6 +40,8 @@ pub(crate) struct World {
     /// Tells this run's datagrams from others.
     pub run_hash: u16,
     pub shared: Shared,
+    /// Who this process is to its peers, and whom it trusts.
+    pub trust: Trust,
     group_of: Vec<u32>,
 }
 
@@ -53,13 +58,23 @@ pub(crate) struct GroupInfo {
     pub metrics: Vec<&'static str>,
     pub snapshot: SubjectId,
     pub timers: u32,
+    /// The class of what it sends.
+    pub dscp: Dscp,
+    /// What its requests look like, if they go to a target outside.
+    pub form: Option<Arc<Form>>,
 }
 
 /// Counters that shards share. None is touched for each request.
 pub(crate) struct Shared {
     start: AtomicU64,
+    /// When the last shard woke for the beginning of traffic, ns; 0 as long as none has.
+    begun: AtomicU64,
     /// Datagrams that arrived, each counted once, by the group that sent them.
     pub arrived: Vec<AtomicU64>,
+    /// Whether a receiver in another process has moved, and where to: a new process of it could not listen at the same
+    /// address. Not looked at before one has.
+    moved: AtomicBool,
+    moved_to: Mutex<BTreeMap<ActorId, SocketAddr>>,
     /// Records that the sink has not stored yet.
     pub stores: AtomicU64,
     /// When each shard's pacer last ran, ns: a watchdog's food.
@@ -94,6 +109,8 @@ impl World {
                 metrics: group.metrics,
                 snapshot: group.snapshot,
                 timers: group.pool.timers(),
+                dscp: plan.dscp(group.node, group.row),
+                form: plan.nodes[group.node].groups[group.row].sender.as_ref().and_then(Form::of).map(Arc::new),
             });
             if plan.nodes[group.node].local {
                 actors.push((row, group.pool));
@@ -101,7 +118,10 @@ impl World {
         }
         let shared = Shared {
             start: AtomicU64::new(u64::MAX),
+            begun: AtomicU64::new(0),
             arrived: infos.iter().map(|_| AtomicU64::new(0)).collect(),
+            moved: AtomicBool::new(false),
+            moved_to: Mutex::default(),
             stores: AtomicU64::new(0),
             beats: (0..shards).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -123,6 +143,7 @@ impl World {
             shards,
             run_hash,
             shared,
+            trust: Trust::none(),
             group_of,
         };
         (world, actors)
@@ -152,8 +173,39 @@ impl World {
 
     /// Where a receiver listens, if that is known.
     pub(crate) fn address(&self, actor: ActorId) -> Option<SocketAddr> {
+        if self.shared.moved.load(Ordering::Acquire)
+            && let Some(address) = self.lock_moved().get(&actor)
+        {
+            return Some(*address);
+        }
         let known = self.addresses.get(&actor).or_else(|| self.addresses_elsewhere.get()?.get(&actor));
         known.copied()
+    }
+
+    /// Whether a receiver has moved: what was known of addresses may be wrong.
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        self.shared.moved.load(Ordering::Acquire)
+    }
+
+    /// Receivers in other processes listen at `known`; those that listened elsewhere before have moved.
+    pub(crate) fn learn(&self, known: BTreeMap<ActorId, SocketAddr>) {
+        if let Err(known) = self.addresses_elsewhere.set(known) {
+            for (actor, address) in known.into_iter().filter(|(actor, address)| self.address(*actor) != Some(*address))
+            {
+                self.lock_moved().insert(actor, address);
+                self.shared.moved.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    fn lock_moved(&self) -> std::sync::MutexGuard<'_, BTreeMap<ActorId, SocketAddr>> {
+        self.shared.moved_to.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Which process of its node this is, from 0.
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.options.remote.as_ref().map_or(0, |remote| remote.succession.incarnation)
     }
 
     /// Whether this process runs the group at `row`.
@@ -175,6 +227,16 @@ impl World {
             u64::MAX => None,
             ns => Some(Time::from_nanos(ns)),
         }
+    }
+
+    /// A shard has woken for the beginning of traffic.
+    pub(crate) fn has_begun(&self, now: Time) {
+        self.shared.begun.fetch_max(now.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// When the last shard had, if any has.
+    pub(crate) fn begun(&self) -> Option<Time> {
+        Some(Time::from_nanos(self.shared.begun.load(Ordering::Acquire))).filter(|at| *at > Time::ZERO)
     }
 
     /// Traffic begins at `at`; the first to say so is heard. True if it is this one.

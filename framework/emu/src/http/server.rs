@@ -1,4 +1,5 @@
-//! The receiving end: a listener for each receiving actor, a task for each connection.
+//! The receiving end: a listener for each receiving actor, a task for each connection, and with HTTP/2 and HTTP/3 one for
+//! each request under way.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -9,16 +10,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use hyper::server::conn::http1;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use hyper_util::server::conn::auto;
 use rehearsal_core::{ExchangeId, Status};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{HEAD, code, read_head};
-use crate::shard::{Arrival, Core, Shard};
+use super::{HEAD, LocalTasks, code, read_head};
+use crate::shard::{Arrival, Core, Rendered, Shard};
+
+mod entry;
+pub(crate) mod three;
+
+use entry::{Entry, Version};
 
 /// Largest body that is taken in. Assumed: far above any frame or document of the experiments.
 const BODY_BYTES_MAX: usize = 64 << 20;
@@ -32,7 +40,7 @@ const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
 pub(crate) struct Room(Rc<Cell<usize>>);
 
 /// A connection's place in it.
-struct Place(Room);
+pub(crate) struct Place(Room);
 
 impl Room {
     /// Room for so many connections.
@@ -40,7 +48,8 @@ impl Room {
         Room(Rc::new(Cell::new(connections)))
     }
 
-    fn place(&self) -> Option<Place> {
+    /// A place for one more, if there is any.
+    pub(crate) fn place(&self) -> Option<Place> {
         let left = self.0.get().checked_sub(1)?;
         self.0.set(left);
         Some(Place(self.clone()))
@@ -56,13 +65,16 @@ impl Drop for Place {
 
 /// Accepts connections for `actor` while there is room.
 pub(crate) async fn listen(shard: Core, listener: TcpListener, actor: u32, room: Room) {
+    let entry = Rc::new(Entry::of(shard.borrow().world(), actor));
     let mut wait = BACKOFF.0;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 wait = BACKOFF.0;
                 match room.place() {
-                    Some(place) => _ = tokio::task::spawn_local(serve(shard.clone(), stream, actor, place)),
+                    Some(place) => {
+                        _ = tokio::task::spawn_local(serve(shard.clone(), stream, actor, place, entry.clone()))
+                    }
                     None => shard.borrow_mut().turned_connection_away(),
                 }
             }
@@ -75,15 +87,53 @@ pub(crate) async fn listen(shard: Core, listener: TcpListener, actor: u32, room:
     }
 }
 
-async fn serve(shard: Core, stream: TcpStream, actor: u32, _place: Place) {
+async fn serve(shard: Core, stream: TcpStream, actor: u32, _place: Place, entry: Rc<Entry>) {
     // without it answers wait for the peer's delayed acknowledgement; with a socket that refuses it, they do
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| {
+    if !entry.is_for_tls(&stream).await {
+        return speak(shard, stream, actor, &entry, None).await;
+    }
+    match entry.encrypt(&shard, actor, stream).await {
+        Ok(stream) => {
+            let agreed = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+            speak(shard, stream, actor, &entry, agreed.as_deref()).await;
+        }
+        Err(Some(fault)) => shard.borrow_mut().handshake_failed(actor, fault.word()),
+        Err(None) => {}
+    }
+}
+
+/// Serves a connection by the version of HTTP that was agreed on, or that it begins with.
+async fn speak<S>(shard: Core, stream: S, actor: u32, entry: &Entry, agreed: Option<&[u8]>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let service = service_fn(move |request| {
         let shard = shard.clone();
         async move { Ok::<_, Infallible>(answer(&shard, actor, request).await) }
     });
+    let io = TokioIo::new(stream);
     // how a connection ends is the client's business; what was under way is booked when its guard is dropped
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    match entry.version(agreed) {
+        Version::One => drop(http1::Builder::new().serve_connection(io, service).await),
+        Version::Two => {
+            let mut builder = http2::Builder::new(LocalTasks);
+            if let Some((streams, stream, connection)) = entry.two {
+                builder.max_concurrent_streams(streams);
+                builder.initial_stream_window_size(stream).initial_connection_window_size(connection);
+            }
+            drop(builder.serve_connection(io, service).await);
+        }
+        Version::Either => {
+            let mut builder = auto::Builder::new(LocalTasks);
+            if let Some((streams, stream, connection)) = entry.two {
+                let mut two = builder.http2();
+                two.max_concurrent_streams(streams);
+                two.initial_stream_window_size(stream).initial_connection_window_size(connection);
+            }
+            drop(builder.serve_connection(io, service).await);
+        }
+    }
 }
 
 async fn answer(shard: &Core, actor: u32, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -93,20 +143,35 @@ async fn answer(shard: &Core, actor: u32, request: Request<Incoming>) -> Respons
         return refusal;
     }
     let (parts, body) = request.into_parts();
-    let head = parts.headers.get(HEAD).and_then(read_head).unwrap_or_default();
-    let content_type = parts.headers.get(CONTENT_TYPE).cloned();
     let (body, bytes) = match collect(body).await {
         Ok(collected) => collected,
         Err(code) => return plain(code),
     };
+    respond(work(shard, actor, &parts.headers, body, bytes).await)
+}
+
+/// Hands a request to its actor and waits for the answer.
+async fn work(shard: &Core, actor: u32, headers: &HeaderMap, body: Vec<Bytes>, bytes: u32) -> Rendered {
+    let head = headers.get(HEAD).and_then(read_head).unwrap_or_default();
+    let content_type = headers.get(CONTENT_TYPE).cloned();
     let exchange = shard.borrow_mut().request_in(Arrival { actor, head, content_type, body, bytes });
     let mut guard = Guard { shard, exchange, answered: false };
     let reply = poll_fn(|cx| shard.borrow_mut().poll_reply(exchange, cx)).await;
     guard.answered = true;
-    let mut response = Response::new(Full::new(reply.body));
-    *response.status_mut() = code(reply.status);
-    response.headers_mut().insert(CONTENT_TYPE, reply.content_type);
-    if reply.status == Status::Rejected {
+    reply
+}
+
+/// An answer as it is written.
+pub(super) fn respond(reply: Rendered) -> Response<Full<Bytes>> {
+    let Rendered { status, content_type, body } = reply;
+    head(status, content_type).map(|()| Full::new(body))
+}
+
+fn head(status: Status, content_type: HeaderValue) -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = code(status);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    if status == Status::Rejected {
         response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_S);
     }
     response

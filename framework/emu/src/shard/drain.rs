@@ -1,7 +1,7 @@
 //! The end of a run: stop, drain, close the books, hand them over.
 
 use rehearsal_core::parts::tally::Tally;
-use rehearsal_core::run::{Fault, GroupEnd};
+use rehearsal_core::run::{ConnectionEnd, Fault, GroupEnd, LinkEnd};
 use rehearsal_core::{ActorId, Event};
 
 use super::{Shard, State};
@@ -22,6 +22,8 @@ pub(crate) struct ShardEnd {
     pub bus_dropped: u64,
     pub late_replies: u64,
     pub losses: Losses,
+    pub links: Vec<LinkEnd>,
+    pub connections: Vec<ConnectionEnd>,
     pub events: u64,
     pub notes: Vec<String>,
 }
@@ -61,7 +63,7 @@ impl Shard {
         let quiet = state.queue.is_empty() && state.seconds.is_told();
         let sum = |of: fn(&Tally) -> u64| state.books.iter().map(|b| of(&b.ledger.tally)).sum();
         Standing {
-            drained: quiet && state.under_way() == 0,
+            drained: quiet && state.under_way() == 0 && state.rides.flying() == 0,
             quiet,
             in_transit: state.bus.in_transit(),
             datagrams_missing: state.datagrams_missing(),
@@ -93,6 +95,8 @@ impl Shard {
             bus_dropped: state.bus.dropped(),
             late_replies: state.late_replies,
             losses: std::mem::take(&mut state.losses),
+            links: state.rides.links.ends(),
+            connections: state.dialled.ends(&state.world.plan),
             events: state.events,
             notes: state.end_notes(),
         }
@@ -122,7 +126,11 @@ impl State {
     }
 
     fn end_notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.nats.as_ref().map(|nats| nats.notes()).unwrap_or_default();
+        let refused = self.publishers.refused();
+        if refused > 0 {
+            notes.push(format!("{refused} publications of QoS 0 found no room before the MQTT broker"));
+        }
         if self.udp.refused > 0 {
             notes.push(format!("{} datagrams found no room in this host's buffers", self.udp.refused));
         }

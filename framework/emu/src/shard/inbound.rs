@@ -1,13 +1,20 @@
 //! Exchanges at their receiver: what came in, and the answer it waits for.
 
 use std::io;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use rehearsal_core::{Event, ExchangeId, Head, Payload, Reply, Status, Time};
+use rehearsal_bus::nats::ReplyTo;
+use rehearsal_core::{ActorId, Event, ExchangeId, Head, Payload, Reply, Span, Status, Time};
+use rehearsal_models::path::Direction;
+use rehearsal_models::transport::Window;
 
-use super::{Shard, State};
+use super::rides::{Cargo, Ride};
+use super::{Shard, Shortage, State};
+use crate::nats::Out;
+use crate::tcp::server::Line;
 
 /// A request as its connection read it.
 pub(crate) struct Arrival {
@@ -26,8 +33,21 @@ pub(super) struct Inbound {
     arrived: Time,
     pub(super) body: Vec<Bytes>,
     pub(super) content_type: Option<HeaderValue>,
+    from: Option<ActorId>,
     answer: Option<Rendered>,
-    waker: Option<Waker>,
+    /// An imposed link has the answer.
+    held: bool,
+    channel: Channel,
+}
+
+/// How an answer gets to who waits for it.
+enum Channel {
+    /// A connection's task fetches it.
+    Http(Option<Waker>),
+    /// It goes onto a connection of `tcp`, under the mark of its request.
+    Framed(Rc<Line>, u64),
+    /// It is sent.
+    Nats(ReplyTo),
 }
 
 /// An answer, ready to send.
@@ -40,18 +60,40 @@ pub(crate) struct Rendered {
 impl Shard {
     /// A request came in.
     pub(crate) fn request_in(&mut self, arrival: Arrival) -> ExchangeId {
+        self.take_in(arrival, Channel::Http(None))
+    }
+
+    /// A request came in over NATS.
+    pub(crate) fn asked(&mut self, arrival: Arrival, reply: ReplyTo) {
+        let (limit, full) = (self.state.world.options.connections_max, self.state.inbound.len());
+        if full >= limit {
+            self.state.notes.note(format!("requests beyond {limit} at once were rejected unseen"));
+            self.state.reply_over_nats(reply, Status::Rejected, Bytes::new());
+            return;
+        }
+        self.take_in(arrival, Channel::Nats(reply));
+    }
+
+    /// A request came in over a connection of `tcp`.
+    pub(super) fn take_framed(&mut self, arrival: Arrival, line: &Rc<Line>, id: u64) -> ExchangeId {
+        self.take_in(arrival, Channel::Framed(line.clone(), id))
+    }
+
+    fn take_in(&mut self, arrival: Arrival, channel: Channel) -> ExchangeId {
         let state = &mut self.state;
         let Arrival { actor: who, mut head, content_type, body, bytes } = arrival;
         head.from = head.from.filter(|from| state.world.knows(*from));
         let (row, _) = state.place(who);
         if state.closed {
-            return state.turn_away(who, row);
+            return state.turn_away(who, row, channel);
         }
         let tally = &mut state.books[row].ledger.tally;
         tally.received += 1;
         tally.bytes_received += u64::from(bytes);
         let arrived = state.now();
-        let slot = state.inbound.insert(Inbound { who, row, arrived, body, content_type, answer: None, waker: None });
+        let from = head.from;
+        let inbound = Inbound { who, row, arrived, body, content_type, from, answer: None, held: false, channel };
+        let slot = state.inbound.insert(inbound);
         let exchange = ExchangeId::new(slot, state.inbound.generation(slot));
         if state.dead.contains(&who) {
             state.respond(exchange, FAILURE);
@@ -68,13 +110,13 @@ impl Shard {
             // the run is over; so is the connection, soon
             return Poll::Pending;
         };
-        match inbound.answer.take() {
+        match inbound.answer.take_if(|_| !inbound.held) {
             Some(answer) => {
                 self.state.inbound.remove(exchange.slot());
                 Poll::Ready(answer)
             }
             None => {
-                inbound.waker = Some(cx.waker().clone());
+                inbound.channel = Channel::Http(Some(cx.waker().clone()));
                 Poll::Pending
             }
         }
@@ -94,19 +136,21 @@ impl Shard {
     /// A connection could not be accepted.
     pub(crate) fn accept_failed(&mut self, actor: u32, why: &io::Error) {
         self.state.notes.note(format!("{}: connections could not be accepted: {why}", self.state.title(actor)));
+        if let Some(what) = Shortage::of(why) {
+            let world = self.state.world.clone();
+            self.short_of(world.groups[world.group_of(actor)].node, what);
+        }
+    }
+
+    /// A connection that came in did not come to terms on encryption.
+    pub(crate) fn handshake_failed(&mut self, actor: u32, why: &str) {
+        self.state.notes.note(format!("{}: a TLS handshake failed: {why}", self.state.title(actor)));
     }
 
     /// A connection was closed at once: too many are open.
     pub(crate) fn turned_connection_away(&mut self) {
         let limit = self.state.world.options.connections_max;
         self.state.notes.note(format!("connections beyond the limit of {limit} were closed"));
-    }
-
-    /// This host had no descriptor or port left for a connection.
-    pub(crate) fn short_of_connections(&mut self) {
-        self.state
-            .notes
-            .note("connections could not be opened: this host has no file descriptor or port left".to_owned());
     }
 }
 
@@ -128,8 +172,66 @@ impl State {
         let inbound = self.inbound.at_mut(exchange.slot());
         inbound.answer = Some(Rendered { status: reply.status, body, content_type });
         inbound.body = Vec::new();
-        if let Some(waker) = inbound.waker.take() {
-            waker.wake();
+        let (from, who) = (inbound.from, inbound.who);
+        match from.and_then(|from| self.way_back(who, from, reply.payload.bytes, exchange)) {
+            None => self.release(exchange.slot(), exchange.generation()),
+            Some(ride) => {
+                self.inbound.at_mut(exchange.slot()).held = true;
+                self.set_off(ride, Span::ZERO);
+            }
+        }
+    }
+
+    /// The path back from a receiver to the actor that asked, if its link is imposed.
+    pub(super) fn way_home(&mut self, who: u32, from: ActorId) -> Option<u32> {
+        if !self.rides.any {
+            return None;
+        }
+        let node = |actor: u32| self.world.groups[self.world.group_of(actor)].node as u32;
+        let path = self.rides.links.path(&self.world.plan, node(from.0), node(who));
+        self.rides.links.at(path).down.map(|_| path)
+    }
+
+    /// The ride of an answer to the actor that asked, if its link is imposed.
+    fn way_back(&mut self, who: u32, from: ActorId, bytes: u32, exchange: ExchangeId) -> Option<Ride> {
+        let path = self.way_home(who, from)?;
+        let (cargo, dscp) =
+            (Cargo::Reply(exchange.slot(), exchange.generation()), self.world.groups[self.world.group_of(from.0)].dscp);
+        Some(self.rides.ride(cargo, (path, Direction::Down), bytes, dscp, Window::default()))
+    }
+
+    /// An answer may go to who waits for it.
+    pub(super) fn release(&mut self, slot: u32, generation: u32) {
+        let Some(inbound) = self.inbound.get_mut(slot, generation) else { return };
+        inbound.held = false;
+        match &mut inbound.channel {
+            Channel::Http(waker) => {
+                if let Some(waker) = waker.take() {
+                    waker.wake();
+                }
+            }
+            Channel::Nats(_) | Channel::Framed(..) => {
+                let exchange = ExchangeId::new(slot, generation);
+                let inbound = self.inbound.remove(slot);
+                match (inbound.channel, inbound.answer) {
+                    (Channel::Nats(to), Some(answer)) => self.reply_over_nats(to, answer.status, answer.body),
+                    (Channel::Framed(line, id), Some(answer)) => line.answer(exchange, id, answer.status, &answer.body),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn reply_over_nats(&mut self, to: ReplyTo, status: Status, body: Bytes) {
+        if !self.nats.as_ref().is_some_and(|nats| nats.put(Out::Answer { to, status, body })) {
+            self.notes.note("answers found no room before the NATS server".to_owned());
+        }
+    }
+
+    /// An answer got lost too often: a connection stays open until its client closes it.
+    pub(super) fn reply_lost(&mut self, slot: u32, generation: u32) {
+        if self.inbound.get(slot, generation).is_some_and(|i| matches!(i.channel, Channel::Nats(_))) {
+            self.inbound.remove(slot);
         }
     }
 
@@ -158,20 +260,15 @@ impl State {
     }
 
     /// A request that comes when the books are closed.
-    fn turn_away(&mut self, who: u32, row: usize) -> ExchangeId {
+    fn turn_away(&mut self, who: u32, row: usize, channel: Channel) -> ExchangeId {
         let (body, content_type) = self.render(Payload::EMPTY, 0);
         let answer = Some(Rendered { status: Status::Rejected, body, content_type });
-        let arrived = self.now();
-        let slot = self.inbound.insert(Inbound {
-            who,
-            row,
-            arrived,
-            body: Vec::new(),
-            content_type: None,
-            answer,
-            waker: None,
-        });
-        ExchangeId::new(slot, self.inbound.generation(slot))
+        let (arrived, from, content_type) = (self.now(), None, None);
+        let inbound = Inbound { who, row, arrived, body: Vec::new(), content_type, from, answer, held: false, channel };
+        let slot = self.inbound.insert(inbound);
+        let exchange = ExchangeId::new(slot, self.inbound.generation(slot));
+        self.release(slot, exchange.generation());
+        exchange
     }
 
     /// `node/actor` of an instance.

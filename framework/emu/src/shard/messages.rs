@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rehearsal_bus::Delivery;
 use rehearsal_core::message::Header;
 use rehearsal_core::messages::{NodeDone, StartAt, StopRun};
+use rehearsal_core::steer::{Answer, Steer};
 use rehearsal_core::{ActorId, Body, Message, SubjectId};
 
 use super::{Local, MESSAGES_MAX, Shard, State};
@@ -12,6 +13,14 @@ impl Shard {
     /// A message from another shard.
     pub(crate) fn deliver(&mut self, delivery: &Delivery) {
         self.state.hand_over(delivery.subject, &delivery.body);
+        self.settle();
+    }
+}
+
+impl Shard {
+    /// The engine says something to actors, from outside of a shard.
+    pub(crate) fn say(&mut self, subject: SubjectId, body: Body) {
+        self.state.publish(None, subject, body);
         self.settle();
     }
 }
@@ -38,6 +47,16 @@ impl State {
             Some(StopRun::KIND) => {
                 if let Ok(stop) = body.get::<StopRun>() {
                     self.notes.stop(stop.reason);
+                }
+            }
+            Some(Steer::KIND) => {
+                if let Ok(steer) = body.get::<Steer>() {
+                    self.notes.steer(steer.into_owned());
+                }
+            }
+            Some(Answer::KIND) => {
+                if let Ok(answer) = body.get::<Answer>() {
+                    self.notes.answer(answer.into_owned());
                 }
             }
             _ => {}

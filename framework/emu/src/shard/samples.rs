@@ -11,7 +11,7 @@ use rehearsal_core::{Body, Span, SubjectId, Time};
 
 use super::timers::class;
 use super::{Shard, State};
-use crate::sample::Sampler;
+use crate::sample::{Cost, Pulse, Sampler};
 
 /// Seconds that are not told yet.
 pub(super) struct Seconds {
@@ -25,13 +25,17 @@ pub(super) struct Seconds {
 #[derive(Default)]
 struct Tools {
     scratch: Scratch,
-    sampler: Option<(usize, Sampler)>,
+    sampler: Option<Sampler>,
+    /// `None` with busy waiting: the thread has no rest then, whatever there is to do.
+    pulse: Option<Pulse>,
 }
 
 /// A second of all groups and nodes of a shard.
 #[derive(Default)]
 struct Second {
     groups: Vec<(SubjectId, GroupSnapshot, SecondTimes)>,
+    /// Of the process and the machine, told before the node that speaks for them.
+    around: Vec<(SubjectId, HostSample)>,
     nodes: Vec<(usize, SubjectId, HostSample)>,
 }
 
@@ -39,10 +43,19 @@ struct Second {
 const SECONDS_MAX: usize = 600;
 
 impl Seconds {
-    /// Nothing to tell yet. `sampler` measures the node at its row.
-    pub(super) fn new(sampler: Option<(usize, Sampler)>) -> Self {
-        let tools = Some(Tools { sampler, ..Tools::default() });
+    /// Nothing to tell yet. `sampler` measures this process and its machine, if that is for this shard to tell.
+    /// The present thread is the shard's; `spins` if it waits busily.
+    pub(super) fn new(sampler: Option<Sampler>, spins: bool) -> Self {
+        let pulse = (!spins).then(Pulse::of_this_thread);
+        let tools = Some(Tools { sampler, pulse, ..Tools::default() });
         Seconds { queue: VecDeque::new(), tools, close_wanted: false }
+    }
+
+    /// Traffic begins now: what the thread did before counts for no second.
+    pub(super) fn traffic_begins(&mut self) {
+        if let Some(pulse) = self.tools.as_mut().and_then(|tools| tools.pulse.as_mut()) {
+            *pulse = Pulse::of_this_thread();
+        }
     }
 
     /// Whether every second that is over was told.
@@ -53,13 +66,20 @@ impl Seconds {
 
 impl Tools {
     fn complete(&mut self, second: &mut Second) {
+        let begun = Cost::now();
         for (_, snapshot, times) in &mut second.groups {
             snapshot.histograms = times.encode(&mut self.scratch);
         }
-        if let Some((measured, sampler)) = &mut self.sampler
-            && let Some((_, _, sample)) = second.nodes.iter_mut().find(|(node, ..)| node == measured)
+        if let Some(percent) = self.pulse.as_mut().and_then(Pulse::busy_percent) {
+            second.nodes.iter_mut().for_each(|(.., sample)| sample.thread_busy_percent = Some(percent));
+        }
+        if let Some(sampler) = &mut self.sampler
+            && let Some((_, subject, sample)) = second.nodes.iter_mut().find(|(node, ..)| *node == sampler.row())
         {
-            sampler.fill(sample);
+            second.around = sampler.fill(sample).into_iter().map(|around| (*subject, around)).collect();
+        }
+        if let Some((_, _, sample)) = second.nodes.first_mut() {
+            begun.since().tell(sample);
         }
     }
 }
@@ -69,10 +89,16 @@ impl Shard {
     pub(crate) fn begin(&mut self, at: Time) {
         let state = &mut self.state;
         if !std::mem::replace(&mut state.sampling, true) {
-            if let Some((_, sampler)) = state.seconds.tools.as_mut().and_then(|t| t.sampler.as_mut()) {
+            if let Some(sampler) = state.seconds.tools.as_mut().and_then(|t| t.sampler.as_mut()) {
                 sampler.begin();
             }
+            if state.world.incarnation() > 0 {
+                // the seconds before belong to an earlier process of this node
+                let elapsed = state.now().since(at).as_nanos() / rehearsal_core::time::NANOS_PER_SECOND;
+                state.second = u32::try_from(elapsed).unwrap_or(u32::MAX);
+            }
             state.timers.align(at);
+            state.timers.push(at, class::BEGIN, 0, 0);
             state.plan_sample(at);
         }
         self.settle();
@@ -84,7 +110,10 @@ impl Shard {
             return;
         }
         self.report_flows();
-        self.state.read_second();
+        self.state.look_at_clock();
+        if self.state.world.options.telemetry {
+            self.state.read_second();
+        }
         self.state.second += 1;
         if let Some(start) = self.state.world.start() {
             self.state.plan_sample(start);
@@ -106,7 +135,7 @@ impl Shard {
             return;
         }
         self.state.close_books();
-        if self.state.sampling {
+        if self.state.sampling && self.state.world.options.telemetry {
             self.state.read_second();
             self.state.tell_here();
         }
@@ -127,14 +156,14 @@ impl State {
             self.notes.note("snapshots were dropped: they could not be encoded in time".to_owned());
         }
         let groups = (0..self.books.len()).map(|row| self.snapshot(row)).collect();
-        let world = &self.world;
+        let (world, incarnation) = (&self.world, self.world.incarnation());
         let sample = |node: usize| {
             let name = world.plan.nodes[node].name.clone();
-            let sample = HostSample { node: name, second: self.second, ..HostSample::default() };
+            let sample = HostSample { node: name, second: self.second, incarnation, ..HostSample::default() };
             (node, world.subjects.sample(node), sample)
         };
         let nodes = self.nodes.iter().map(|n| sample(n.node)).collect();
-        self.seconds.queue.push_back(Second { groups, nodes });
+        self.seconds.queue.push_back(Second { groups, around: Vec::new(), nodes });
     }
 
     /// Completes what waits on another thread, one second after the other, and publishes it.
@@ -176,8 +205,12 @@ impl State {
     }
 
     fn publish_second(&mut self, second: Second) {
-        for (subject, snapshot, _) in second.groups {
+        for (row, (subject, snapshot, times)) in second.groups.into_iter().enumerate() {
+            self.books[row].ledger.give_back(times);
             self.publish(None, subject, Body::new(snapshot));
+        }
+        for (subject, sample) in second.around {
+            self.publish(None, subject, Body::new(sample));
         }
         for (_, subject, sample) in second.nodes {
             self.publish(None, subject, Body::new(sample));
@@ -197,6 +230,7 @@ impl State {
             queue_length: books.gates.waiting(),
             histograms: Vec::new(),
             counts: books.ledger.counts(&info.metrics),
+            requests: books.ledger.take_requests(self.world.start().unwrap_or(Time::ZERO)),
         };
         (info.snapshot, snapshot, books.ledger.take_times())
     }

@@ -7,8 +7,14 @@ use rehearsal_core::{Span, Time};
 
 /// What an entry is; lower ones come first within an instant, as in the simulator.
 pub(crate) mod class {
+    /// Traffic begins.
+    pub(crate) const BEGIN: u8 = 0;
     /// A stage of some work is over; payload: slot and generation of the job.
     pub(crate) const WORK: u8 = 1;
+    /// A message on an imposed link comes out of it, or is offered to it again; payload: its slot.
+    pub(crate) const RIDE: u8 = 2;
+    /// A link that chooses packet by packet has chosen; payload: its cell.
+    pub(crate) const LINK: u8 = 3;
     /// An actor's timer; payload: key and generation.
     pub(crate) const TIMER: u8 = 5;
     /// A request that leaves later; payload: slot and generation.

@@ -16,6 +16,9 @@ use crate::shard::ShardEnd;
 
 /// Datagrams still on their way are waited for until none came for so long. Assumed: several times any delay in a lab.
 pub(super) const DATAGRAMS_QUIET: Duration = Duration::from_millis(100);
+/// How long a process that stores may take to read what the server still keeps. Assumed: an hour of the telemetry of 50
+/// nodes, after a restart.
+const COLLECT: Duration = Duration::from_secs(60);
 /// How long a shard may take to answer, and to hand over its books.
 const HAND_OVER: Duration = Duration::from_secs(2);
 /// How long the threads may take to let go of sockets and sink.
@@ -27,11 +30,17 @@ impl Supervisor {
         let stop = self.world.clock.now();
         let mut hard = Instant::now() + self.world.plan.info.grace.to_std() + HARD_STOP;
         self.tell_stop().await;
+        self.stay_to_the_end().await;
         self.tell(|| Step::Stop);
         self.drain().await;
         self.datagrams(hard).await;
         if self.agree_to_close().await {
             hard = hard.max(Instant::now() + HARD_STOP);
+        }
+        if self.bridge.as_ref().is_some_and(|b| b.stores_alone()) {
+            // what cannot be stored is not waited for
+            let fault = self.reason == Some(StopReason::Fault);
+            hard = Instant::now() + if fault { HAND_OVER } else { COLLECT };
         }
         self.tell(|| Step::Close);
         self.quiet(hard).await;
@@ -40,11 +49,23 @@ impl Supervisor {
         self.let_go().await;
         self.look_at_usage();
         let bridge = self.bridge.take();
-        let lost = std::mem::take(&mut self.lost);
+        let (lost, leaderless) = (std::mem::take(&mut self.lost), self.losses.leaderless);
         let run = self.gather(ends, stop, end);
         match bridge {
             None => run,
-            Some(bridge) => peers::join(&bridge, lost, run).await,
+            Some(bridge) => peers::join(&bridge, lost, run, leaderless).await,
+        }
+    }
+
+    /// Who stores for others stays until they have ended, also if it can store nothing more: then it is known what is
+    /// missing.
+    async fn stay_to_the_end(&mut self) {
+        if !self.bridge.as_ref().is_some_and(|b| b.stores_alone()) {
+            return;
+        }
+        let until = Instant::now() + self.world.plan.info.grace.to_std() + COLLECT;
+        while self.control.times() == 0 && Instant::now() < until {
+            self.pause().await;
         }
     }
 
@@ -106,7 +127,11 @@ impl Supervisor {
         while let Ok(note) = self.notes.try_recv() {
             self.hear(note);
         }
+        self.hear_asks();
         self.hear_lost();
+        if let Some(bridge) = self.bridge.clone().filter(|b| b.leads()) {
+            self.welcome_back(&bridge);
+        }
     }
 
     /// Whether every shard that still answers says so.
@@ -151,11 +176,14 @@ impl Supervisor {
         self.storing.end(until).await;
     }
 
-    fn gather(self, ends: Vec<Option<ShardEnd>>, stop: Time, end: Time) -> RunEnd {
+    fn gather(mut self, ends: Vec<Option<ShardEnd>>, stop: Time, end: Time) -> RunEnd {
+        self.control.end();
         let arrivals = self.arrivals();
+        let (losses, incarnations) = self.losses.close();
         let mut run = RunEnd {
             groups: Vec::new(),
             start: self.world.start(),
+            begun: self.begun(),
             stop,
             end,
             reason: self.reason.unwrap_or(StopReason::Fault),
@@ -167,12 +195,20 @@ impl Supervisor {
             fingerprint: None,
             lost_nodes: Vec::new(),
             arrivals,
+            incarnations,
+            losses,
+            steers: self.helm.steers,
+            links: Vec::new(),
+            connections: Vec::new(),
+            outside_calibration: Vec::new(),
             notes: Vec::new(),
         };
         let mut losses = Losses::default();
         for shard in ends.into_iter().flatten() {
             losses.merge(&shard.losses);
             run.groups.extend(shard.groups);
+            run.links.extend(shard.links);
+            run.connections.extend(shard.connections);
             run.faults.extend(shard.faults);
             run.messages_dropped += shard.messages_dropped;
             run.late_replies += shard.late_replies;

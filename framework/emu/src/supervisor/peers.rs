@@ -11,20 +11,20 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rehearsal_core::Body;
-use rehearsal_core::messages::{CloseBooks, NodeDrained, NodeEnd, StopReason, StopRun};
+use rehearsal_core::messages::{CloseBooks, NodeDrained, StopReason, StopRun};
 use rehearsal_core::plan::Carrier;
 use rehearsal_core::run::{Fault, RunEnd};
+use rehearsal_core::{Body, Time};
 use tokio::time::Instant;
 
 use super::finish::DATAGRAMS_QUIET;
-use super::{HARD_STOP, LOOK, Supervisor};
+use super::{HARD_STOP, Supervisor};
 use crate::bridge::{Bridge, Heard};
 
 /// Between two times that a node says it has drained, until it is told to close.
 const REPEAT: Duration = Duration::from_millis(500);
 /// Tries to hand over the end of a node, and how long each waits for an answer.
-const TRIES: u32 = 5;
+const TRIES: u32 = 15;
 const ANSWER: Duration = Duration::from_secs(1);
 
 impl Supervisor {
@@ -33,52 +33,41 @@ impl Supervisor {
         if let Some(reason) = self.control.reason() {
             self.reason.get_or_insert(reason);
         }
+        self.hear_asks();
         self.hear_lost();
     }
 
-    pub(super) fn hear_lost(&mut self) {
-        for (node, why) in self.control.lost() {
-            self.lose(&node, why);
-        }
-    }
-
-    /// A node that was heard last too long ago is lost.
-    pub(super) fn watch_others(&mut self) {
-        let (Some(bridge), Some(start)) = (self.bridge.clone().filter(|b| b.leads()), self.world.start()) else {
-            return;
-        };
-        let (now, patience) = (self.world.clock.now(), self.world.options.stuck_after);
-        for node in bridge.others() {
-            let last = bridge.heard(|h| h.last.get(node).copied()).unwrap_or(start).max(start);
-            if now.since(last) > patience {
-                self.lose(node, format!("was not heard for {} s", patience.as_secs_f64()));
-            }
-        }
-    }
-
-    /// A node is gone: the run stops, and its verdict names it.
-    fn lose(&mut self, node: &str, why: String) {
-        let told = self.bridge.as_ref().is_some_and(|b| b.heard(|h| h.ends.contains_key(node)));
-        if told || !self.lost.insert(node.to_owned()) {
-            return;
-        }
-        let at = self.world.clock.now();
-        self.faults.push(Fault { at, node: node.to_owned(), actor: String::new(), text: why });
-        self.reason.get_or_insert(StopReason::Fault);
-    }
-
     /// Everybody must know that the run stops, whoever said so.
-    pub(super) async fn tell_stop(&self) {
-        let Some(bridge) = &self.bridge else { return };
+    pub(super) async fn tell_stop(&mut self) {
+        let Some(bridge) = self.bridge.clone().filter(|_| !self.losses.leaderless) else { return };
         let reason = self.reason.unwrap_or(StopReason::Fault);
+        if bridge.leads() && reason == StopReason::NotReady {
+            self.name_the_unheard(&bridge);
+        }
         if bridge.leads() || reason == StopReason::Fault {
             bridge.tell("stop", &Body::new(StopRun { reason })).await;
         }
     }
 
+    /// Nodes that never said a word are lost: nobody waits for their end.
+    fn name_the_unheard(&mut self, bridge: &Bridge) {
+        let run = self.world.plan.info.run.clone();
+        for node in bridge.others().iter().filter(|node| bridge.heard(|h| !h.last.contains_key(*node))) {
+            let foreign = self.world.plan.nodes.iter().any(|n| n.foreign && n.name == *node);
+            let why = match foreign {
+                true => format!(
+                    "was never heard: start its program before the run, or while it waits, with run {run} and node {node}"
+                ),
+                false => "was never heard".to_owned(),
+            };
+            self.lose(node, why, true);
+        }
+    }
+
     /// Waits until no receiver is needed any more; whether there was anybody to wait for.
     pub(super) async fn agree_to_close(&mut self) -> bool {
-        let Some(bridge) = self.bridge.clone() else { return false };
+        // who stores alone was told to end when all others had
+        let Some(bridge) = self.bridge.clone().filter(|b| !b.stores_alone()) else { return false };
         let grace = self.world.plan.info.grace.to_std();
         if bridge.leads() {
             self.others_have(&bridge, Instant::now() + grace + HARD_STOP, |h| h.drained.iter().collect()).await;
@@ -87,7 +76,7 @@ impl Supervisor {
             let missing: Vec<String> =
                 bridge.others().iter().filter(|n| !bridge.heard(|h| h.ends.contains_key(*n))).cloned().collect();
             for node in missing {
-                self.lose(&node, "did not tell how it ended".to_owned());
+                self.lose(&node, "did not tell how it ended".to_owned(), true);
             }
         } else {
             self.close_when_told(&bridge, Instant::now() + grace + 3 * HARD_STOP).await;
@@ -111,7 +100,7 @@ impl Supervisor {
         let node = self.world.plan.nodes.iter().find(|n| n.local).map(|n| n.name.clone()).unwrap_or_default();
         let drained = Body::new(NodeDrained { node });
         let mut told = Instant::now() - REPEAT;
-        while !self.hurried() && Instant::now() < until && !bridge.heard(|h| h.close) {
+        while !self.hurried() && !self.losses.leaderless && Instant::now() < until && !bridge.heard(|h| h.close) {
             if told.elapsed() >= REPEAT {
                 bridge.tell("drained", &drained).await;
                 told = Instant::now();
@@ -140,6 +129,14 @@ impl Supervisor {
         self.arrivals().iter().map(|(_, n)| n).sum()
     }
 
+    /// When each node here actually began; one that was started again did not begin with the others.
+    pub(super) fn begun(&self) -> Vec<(String, Time)> {
+        // one that was started again began late, and that is no skew
+        let at = self.world.begun().filter(|_| self.world.incarnation() == 0);
+        let here = self.world.plan.nodes.iter().filter(|n| n.local && n.measured);
+        here.filter_map(|n| Some((n.name.clone(), at?))).collect()
+    }
+
     /// Datagrams that arrived here from groups of other processes.
     pub(super) fn arrivals(&self) -> Vec<(usize, u64)> {
         let counts = self.world.shared.arrived.iter().enumerate();
@@ -149,7 +146,7 @@ impl Supervisor {
 }
 
 /// One end of all: the leader takes in how the others ended, the others tell it how they did.
-pub(super) async fn join(bridge: &Bridge, lost: BTreeSet<String>, mut run: RunEnd) -> RunEnd {
+pub(super) async fn join(bridge: &Bridge, lost: BTreeSet<String>, mut run: RunEnd, leaderless: bool) -> RunEnd {
     let (notes, missed) = bridge.close();
     run.notes.extend(notes);
     run.messages_dropped += missed;
@@ -160,18 +157,23 @@ pub(super) async fn join(bridge: &Bridge, lost: BTreeSet<String>, mut run: RunEn
         actor: String::new(),
         text: format!("a receiver listens on {address}, which is not allowed: nothing was sent there"),
     }));
+    let (at, node) = (run.stop, bridge.node());
+    let fault = |text| Fault { at, node: node.to_owned(), actor: String::new(), text };
+    run.faults.extend(bridge.forbidden().into_iter().map(fault));
     if bridge.leads() {
         run.join(bridge.heard(|h| std::mem::take(&mut h.ends)));
         run.lost_nodes = lost.into_iter().collect();
         run.settle_datagrams();
         return run;
     }
-    let end = Body::new(NodeEnd { node: bridge.node().to_owned(), end: run.clone() });
-    for _ in 0..TRIES {
-        if bridge.ask("end", &end, ANSWER).await {
+    if bridge.stores_alone() {
+        return run;
+    }
+    let mut tries = if leaderless { 1 } else { TRIES };
+    for ending in bridge.endings(&run) {
+        if !bridge.tell_ending(&ending, &mut tries, ANSWER).await {
             break;
         }
-        tokio::time::sleep(LOOK).await;
     }
     run
 }

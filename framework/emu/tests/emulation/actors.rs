@@ -93,6 +93,7 @@ impl Sensor {
             at,
             deadline: self.params.timeout,
             limit: Span::ZERO,
+            reply_bytes: 0,
             payload,
         });
     }

@@ -3,7 +3,7 @@
 use rehearsal_core::flow::{Arrivals, FlowSet, FlowSpec};
 use rehearsal_core::kind::StreamSpec;
 use rehearsal_core::messages::StartAt;
-use rehearsal_core::plan::{Carrier, Connection, NodePlan, Stop};
+use rehearsal_core::plan::{Carrier, Connection, LinkSpec, NodePlan, Stop};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::units::Rate;
 use rehearsal_core::{
@@ -41,10 +41,12 @@ fn sources(count: u32, way: Way, bytes_note: &'static str) -> NodePlan {
             gap: None,
             requests: None,
             threshold: None,
+            scatter: None,
+            ports: 1,
         });
         wiring.subscribe("lab.v1.test.ctl.*.*.start")?;
         let target = wiring.target("receiver/main")?;
-        assert_eq!(target.carrier, Carrier::Udp);
+        assert!(!target.exchange);
         let recipe = wiring.recipe(std::sync::Arc::new(Letters(bytes_note)));
         let source = |member| {
             let rng = wiring.rng(member, 0, "flow");
@@ -75,6 +77,7 @@ impl Source {
                     bytes: 20,
                     arrivals: Arrivals::Constant(Rate::per_second(rate)),
                     from: start,
+                    after: Time::ZERO,
                     until: start + Span::from_millis(400),
                     limit: u64::MAX,
                     rng: self.rng.clone(),
@@ -115,6 +118,17 @@ fn run(count: u32, way: Way) -> RunEnd {
     let end = emulate(plan, options, &Records::default(), Control::new());
     check_identities(&end);
     assert_eq!(end.faults, []);
+    end
+}
+
+/// Datagrams of one source over a link.
+pub fn datagrams_over(link: LinkSpec, number: u64) -> RunEnd {
+    let way = Way::Single(number);
+    let nodes = vec![sources(1, way, "text/plain"), receivers("receiver", 1, Temper::Prompt), controller(1, None)];
+    let mut plan = plan(nodes, Carrier::Udp, Connection::KeepAlive, Stop::AllRequestsDone);
+    plan.links = vec![link];
+    let end = emulate(plan, EmuOptions::default(), &Records::default(), Control::new());
+    check_identities(&end);
     end
 }
 

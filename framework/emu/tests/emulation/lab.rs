@@ -47,6 +47,8 @@ pub fn node(name: &str, role: Role, count: u32, sender: Option<SenderParams>, bu
         host: None,
         vcpu: None,
         memory: None,
+        foreign: false,
+        outside: None,
         measured: role != Role::Service,
         local: true,
         groups: vec![group],
@@ -64,12 +66,15 @@ pub fn plan(nodes: Vec<NodePlan>, carrier: Carrier, connection: Connection, stop
         cooldown: Span::ZERO,
         lead: Span::from_millis(20),
         grace: Span::from_secs(2),
+        on_loss: Default::default(),
+        control: Vec::new(),
         nodes: infos.collect(),
     };
     let link = LinkSpec { carrier, connection, ..LinkSpec::default() };
     Plan {
         info,
         seed: 1,
+        record_requests: rehearsal_core::units::Fraction(0.0),
         repetition: 0,
         base: PathBuf::new(),
         hosts: Vec::new(),
@@ -87,6 +92,7 @@ pub fn sender(to: &str, requests: u64) -> SenderParams {
         streams: 1,
         requests: Some(requests),
         rate: None,
+        arrivals: None,
         in_flight: 1,
         on_late: OnLate::Queue,
         queue: 1000,
@@ -95,6 +101,9 @@ pub fn sender(to: &str, requests: u64) -> SenderParams {
         backoff: Span::from_millis(1),
         limit: None,
         malformed: Fraction(0.0),
+        dscp: rehearsal_core::dscp::Dscp::DF,
+        request: None,
+        service: None,
     }
 }
 
@@ -108,6 +117,8 @@ pub fn streams(params: &SenderParams) -> StreamSpec {
         gap: params.rate.map(|r| r.gap()),
         requests: params.requests,
         threshold: None,
+        scatter: None,
+        ports: 1,
     }
 }
 

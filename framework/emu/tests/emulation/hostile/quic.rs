@@ -1,0 +1,156 @@
+//! HTTP/3 (RFC 9114) over QUIC by hand: a server that does with each connection what a test says.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+
+use bytes::Bytes;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
+use rehearsal_core::Span;
+use rehearsal_core::plan::{Carrier, LinkSpec, TlsSpec};
+
+use super::Trial;
+use super::secure::Authority;
+use crate::lab::group;
+
+/// A server whose streams may have `window` bytes under way, and that does `each` with every connection.
+fn server<F: Future<Output = ()> + Send + 'static>(
+    authority: &Authority,
+    name: &str,
+    window: u32,
+    each: fn(Connection) -> F,
+) -> SocketAddr {
+    let (certificate, key) = authority.certify(name, 2090);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let tls = tls.expect("a version").with_no_client_auth().with_single_cert(vec![certificate], key);
+    let mut tls = tls.expect("they belong together");
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls).expect("a suite of QUIC")));
+    let mut transport = TransportConfig::default();
+    transport.stream_receive_window(VarInt::from_u32(window));
+    config.transport_config(Arc::new(transport));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (told, address) = std::sync::mpsc::sync_channel(1);
+    thread::spawn(move || {
+        runtime.block_on(async move {
+            let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+            told.send(endpoint.local_addr().expect("bound")).expect("the test waits");
+            while let Some(incoming) = endpoint.accept().await {
+                tokio::spawn(async move {
+                    if let Ok(connection) = incoming.await {
+                        each(connection).await;
+                    }
+                });
+            }
+        });
+    });
+    address.recv().expect("an address")
+}
+
+fn trial(authority: &Authority, address: SocketAddr) -> Trial {
+    let tls = TlsSpec { ca: Some("ca.pem".to_owned()), ..TlsSpec::default() };
+    let link = LinkSpec { carrier: Carrier::Http3, tls: Some(tls), ..LinkSpec::default() };
+    Trial { base: authority.folder.clone(), ..Trial::of(link, address) }
+}
+
+/// Serves a connection with the library: an interim answer, a body and trailers.
+async fn polite(connection: Connection) {
+    let connection = h3_quinn::Connection::new(connection);
+    let Ok(mut connection) = h3::server::Connection::<_, Bytes>::new(connection).await else { return };
+    while let Ok(Some(resolver)) = connection.accept().await {
+        let Ok((_, mut stream)) = resolver.resolve_request().await else { continue };
+        let of = |code: u16| hyper::Response::builder().status(code).body(()).expect("an answer");
+        let _ = stream.send_response(of(103)).await;
+        let _ = stream.send_response(of(200)).await;
+        let _ = stream.send_data(Bytes::from_static(b"four")).await;
+        let trailers = [(hyper::header::HeaderName::from_static("x"), hyper::header::HeaderValue::from_static("1"))];
+        let _ = stream.send_trailers(trailers.into_iter().collect()).await;
+        let _ = stream.finish().await;
+    }
+}
+
+/// Resets every stream with this code.
+async fn resets(connection: Connection) {
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        // H3_INTERNAL_ERROR
+        let _ = send.reset(VarInt::from_u32(0x102));
+        let _ = receive.stop(VarInt::from_u32(0x102));
+    }
+}
+
+/// Reads each request to its end, and keeps how long it was; then it is reset.
+async fn measures(connection: Connection) {
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let read = receive.read_to_end(100_000).await.map_or(0, |bytes| bytes.len());
+        MEASURED.store(read as u64, std::sync::atomic::Ordering::Release);
+        let _ = send.reset(VarInt::from_u32(0x102));
+    }
+}
+
+static MEASURED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+async fn silent(connection: Connection) {
+    let mut kept = Vec::new();
+    while let Ok(stream) = connection.accept_bi().await {
+        kept.push(stream);
+    }
+}
+
+async fn leaves(connection: Connection) {
+    let stream = connection.accept_bi().await;
+    // H3_EXCESSIVE_LOAD
+    connection.close(VarInt::from_u32(0x107), b"");
+    drop(stream);
+}
+
+#[test]
+fn interim_answers_and_trailers_are_understood() {
+    let authority = Authority::new("polite");
+    let (end, notes) = trial(&authority, server(&authority, "127.0.0.1", 100_000, polite)).run();
+    let sent = &group(&end, 0).tally;
+    assert_eq!((sent.success, sent.bytes_replied, notes), (3, 12, vec![]));
+    assert_eq!((end.connections[0].opened, end.connections[0].alpn.as_str()), (1, "h3"));
+}
+
+#[test]
+fn requests_are_as_long_as_links_take_them_to_be() {
+    let authority = Authority::new("measures");
+    let measured = trial(&authority, server(&authority, "127.0.0.1", 100_000, measures));
+    Trial { bytes: 1000, ..measured }.must_be_told("reset 3 streams");
+    let found = MEASURED.load(std::sync::atomic::Ordering::Acquire);
+    let framing = rehearsal_models::wire::Framing { carrier: Carrier::Http3, encrypted: true };
+    let taken = framing.message_bytes(rehearsal_models::path::Direction::Up, 1000);
+    assert!(found.abs_diff(taken) <= 8, "{found} bytes, taken to be {taken}");
+}
+
+#[test]
+fn resets_goodbyes_and_stalls_are_named() {
+    let authority = Authority::new("resets");
+    let reset = trial(&authority, server(&authority, "127.0.0.1", 100_000, resets));
+    Trial { requests: 100, ..reset }.must_be_told("reset 100 streams");
+    let left = trial(&authority, server(&authority, "127.0.0.1", 100_000, leaves));
+    left.must_be_told("ended 3 connections with a reason of its own (GOAWAY)");
+    let stalled = trial(&authority, server(&authority, "127.0.0.1", 1000, silent));
+    let stalled = Trial { bytes: 50_000, timeout: Span::from_millis(200), ..stalled };
+    stalled.must_be_told("let the rest of 3 requests not through in time (flow control)");
+    let quiet = trial(&authority, server(&authority, "127.0.0.1", 100_000, silent));
+    let (end, notes) = Trial { timeout: Span::from_millis(100), ..quiet }.run();
+    assert_eq!((group(&end, 0).tally.unacknowledged, notes), (3, vec![]));
+}
+
+#[test]
+fn strangers_and_black_holes_are_named() {
+    let (authority, other) = (Authority::new("strangers"), Authority::new("strange"));
+    let stranger = server(&other, "127.0.0.1", 100_000, polite);
+    let shown = "showed 3 connections a certificate of an authority that is not trusted";
+    trial(&authority, stranger).must_be_told(shown);
+    let elsewhere = server(&authority, "192.0.2.7", 100_000, polite);
+    trial(&authority, elsewhere).must_be_told("showed 3 connections a certificate of another name");
+    // a socket that nobody reads
+    let hole = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = hole.local_addr().expect("bound");
+    let lost = Trial { timeout: Span::from_millis(50), ..trial(&authority, address) };
+    lost.must_be_told("did not accept 3 connections in time");
+}
