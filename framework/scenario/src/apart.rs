@@ -4,9 +4,11 @@ use crate::experiment::Experiment;
 use crate::threshold::Threshold;
 
 /// Metrics that receivers measure alone.
-const OF_RECEIVERS: [&str; 4] = ["handling", "served", "refused", "unserved"];
+const OF_RECEIVERS: [&str; 5] = ["handling", "ipdv", "served", "refused", "unserved"];
 /// Metrics for which both ends are needed.
 const OF_BOTH: [&str; 1] = ["one-way"];
+/// The metric that receivers measure of datagrams, and senders of responses.
+const OF_EITHER: &str = "jitter";
 /// What receivers count, and what it is a share of is counted by senders.
 const RECEIVED: &str = "received";
 
@@ -15,7 +17,13 @@ impl Experiment {
     pub fn hidden_receivers(&self) -> Vec<String> {
         let here = self.receivers().filter(|(node, actor)| node.is_here() && actor.listen().is_none());
         let paths = here.map(|(node, actor)| node.path(actor));
-        paths.filter(|path| self.senders().any(|(node, _, sender)| node.is_elsewhere() && sender.to == *path)).collect()
+        let hidden = |path: &String| {
+            self.senders().any(|(node, _, sender)| {
+                let by_address = self.carrier_to(&node.name, path).is_addressed();
+                node.is_elsewhere() && sender.to == *path && by_address
+            })
+        };
+        paths.filter(hidden).collect()
     }
 
     /// Whether this process runs a sender.
@@ -41,6 +49,8 @@ impl Experiment {
             self.sends_here() && receives()
         } else if OF_RECEIVERS.contains(&metric) || metric == RECEIVED {
             receives()
+        } else if metric == OF_EITHER {
+            self.sends_here() || receives()
         } else {
             self.sends_here()
         }

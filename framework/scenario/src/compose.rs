@@ -11,16 +11,21 @@ use crate::error::Problems;
 use crate::experiment::{ActorSpec, Experiment, NodeSpec};
 use crate::load::LoadOptions;
 use crate::notes;
+use crate::read::DEFAULT_LINK;
 use crate::registry::Registry;
 use crate::source::Sources;
+use crate::tables::HostTable;
 
+pub(crate) mod outside;
 mod placement;
 mod scale;
 mod services;
 
+pub(crate) use services::LEADING;
+
 /// The experiment that a draft without problems describes. `None` after a problem with an option.
 pub(crate) fn experiment(
-    draft: Draft,
+    mut draft: Draft,
     path: &Path,
     sources: Arc<Sources>,
     registry: &Registry,
@@ -28,17 +33,17 @@ pub(crate) fn experiment(
     problems: &mut Problems<'_>,
 ) -> Option<Experiment> {
     let mut notes = notes::of_draft(&draft);
+    let base = options.base.clone().unwrap_or_else(|| path.parent().unwrap_or(Path::new("")).to_path_buf());
+    crate::trace::load(&mut draft, &base, problems);
+    crate::arrivals::load(&mut draft, &base, problems);
+    crate::model::traces(&mut draft, &base, registry, problems);
     let table = draft.experiment?.table;
     let (links, routes) = links(draft.link.link, draft.links);
-    let hosts: Vec<HostPlan> = draft
-        .hosts
-        .into_iter()
-        .map(|host| HostPlan { name: host.name, cores: host.table.cores, memory: host.table.memory })
-        .collect();
+    let hosts: Vec<HostPlan> = draft.hosts.into_iter().map(|host| host_plan(host.name, host.table)).collect();
     let nodes = draft.nodes.into_iter().map(|node| node_spec(node, &hosts)).collect();
     let mut experiment = Experiment {
         source: path.to_path_buf(),
-        base: options.base.clone().unwrap_or_else(|| path.parent().unwrap_or(Path::new("")).to_path_buf()),
+        base,
         name: table.name,
         description: table.description,
         repetitions: table.repetitions,
@@ -48,31 +53,45 @@ pub(crate) fn experiment(
         cooldown: table.cooldown,
         lead: table.lead,
         grace: table.grace,
+        on_loss: table.on_loss,
+        control: crate::control::planned(&table.control),
+        record_requests: table.record_requests,
+        calibration: table.calibration,
+        latency_interval: table.latency_interval,
         hosts,
         nodes,
         links,
         routes,
-        thresholds: draft.thresholds,
+        thresholds: draft.thresholds.into_iter().map(|limit| limit.threshold).collect(),
+        provision: draft.provision.map(|entry| entry.table),
+        verdict: draft.verdict.map(|entry| entry.table).unwrap_or_default(),
         notes: Vec::new(),
+        outside: Vec::new(),
         sources,
     };
     services::add(&mut experiment, registry, problems);
     if let Some(factor) = options.scale {
         notes.extend(scale::apply(&mut experiment, factor, problems));
     }
+    outside::add(&mut experiment, registry, problems);
     placement::apply(&mut experiment, options, problems);
     notes.extend(notes::of(&experiment));
     experiment.notes = notes;
     problems.is_empty().then_some(experiment)
 }
 
+fn host_plan(name: String, table: HostTable) -> HostPlan {
+    let HostTable { cores, memory, labels, agent } = table;
+    HostPlan { name, cores, memory, labels, agent }
+}
+
 type Routes = Vec<(String, String, usize)>;
 
 fn links(default: LinkSpec, drafts: Vec<crate::draft::LinkDraft>) -> (Vec<LinkSpec>, Routes) {
-    let mut links = vec![default];
+    let mut links = vec![LinkSpec { name: DEFAULT_LINK.to_owned(), ..default }];
     let mut routes = Vec::new();
     for draft in drafts {
-        routes.push((draft.from, draft.to, links.len()));
+        routes.extend(draft.pairs.into_iter().map(|(from, to)| (from, to, links.len())));
         links.push(draft.link);
     }
     (links, routes)
@@ -86,6 +105,7 @@ fn node_spec(draft: NodeDraft, hosts: &[HostPlan]) -> NodeSpec {
         vcpu: node.table.vcpu,
         memory: node.table.memory,
         measured: !actors.iter().any(|actor| services::LEADING.contains(&actor.kind)),
+        foreign: node.table.foreign,
         local: vec![true; node.table.count as usize],
         actors: actors.into_iter().map(actor_spec).collect(),
     }
@@ -100,6 +120,7 @@ fn actor_spec(draft: ActorDraft) -> ActorSpec {
         sender: draft.sender,
         request_bytes: draft.request_bytes,
         own: draft.own.table,
+        offers: draft.own.build.offers(),
         build: draft.own.build,
         keys: Some(draft.actor.keys),
     }

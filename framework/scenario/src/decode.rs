@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::error::{Problem, Problems};
 
 /// Where the values of a table's keys stand.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     table: Range<usize>,
     values: BTreeMap<String, Range<usize>>,
@@ -84,7 +84,7 @@ pub(crate) fn filtered<'i>(table: &DeTable<'i>, keep: impl Fn(&str) -> bool) -> 
 
 /// A decoder's message in words of the file rather than of the program.
 fn plain(message: &str) -> String {
-    let mut text = message.to_owned();
+    let mut text = message.trim_end().to_owned();
     for number in ["u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize"] {
         text = text.replace(&format!("expected {number}"), "a whole number is needed");
     }

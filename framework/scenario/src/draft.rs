@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rehearsal_core::kind::Role;
+use rehearsal_core::outside::{OUTSIDE, Url};
 use rehearsal_core::plan::LinkSpec;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::units::ByteRange;
 
 use crate::decode::Keys;
 use crate::registry::OwnParams;
-use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable};
+use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, ProvisionTable};
 use crate::threshold::Threshold;
+use crate::verdict::VerdictTable;
 
 /// The tables of a file that could be decoded.
 #[derive(Debug, Default)]
@@ -22,8 +24,17 @@ pub(crate) struct Draft {
     /// `links.default`, as far as it is written.
     pub(crate) link: LinkDraft,
     pub(crate) links: Vec<LinkDraft>,
-    pub(crate) thresholds: Vec<Threshold>,
+    pub(crate) thresholds: Vec<Limit>,
+    pub(crate) provision: Option<Entry<ProvisionTable>>,
+    pub(crate) verdict: Option<Entry<VerdictTable>>,
     pub(crate) names: Names,
+}
+
+/// A threshold, and where its name stands.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    pub(crate) threshold: Threshold,
+    pub(crate) span: Range<usize>,
 }
 
 /// A decoded table.
@@ -53,13 +64,13 @@ pub(crate) struct ActorDraft {
     pub(crate) request_bytes: Option<ByteRange>,
 }
 
-/// A link between two nodes; the default one names none.
+/// A link: of one pair of nodes, of the members of a cell, or the default one, which names no pair.
 #[derive(Debug, Default)]
 pub(crate) struct LinkDraft {
-    pub(crate) from: String,
-    pub(crate) to: String,
+    pub(crate) pairs: Vec<(String, String)>,
     pub(crate) span: Range<usize>,
     pub(crate) link: LinkSpec,
+    pub(crate) keys: Keys,
 }
 
 /// Every name in the file, also of tables that could not be decoded: a second error about those would mislead.
@@ -74,6 +85,16 @@ impl Draft {
     /// The link from a node to a sender's target.
     pub(crate) fn link_to(&self, from: &str, to: &str) -> &LinkSpec {
         let node = to.split('/').next().unwrap_or_default();
-        self.links.iter().find(|link| link.from == from && link.to == node).map_or(&self.link.link, |link| &link.link)
+        let joins = |link: &&LinkDraft| link.pairs.iter().any(|(f, t)| f == from && t == node);
+        self.links.iter().find(joins).map_or(&self.link.link, |link| &link.link)
+    }
+
+    /// Whether what a node sends to a target has an outcome.
+    pub(crate) fn is_exchange(&self, from: &str, to: &str) -> bool {
+        let link = self.link_to(from, if Url::is(to) { OUTSIDE } else { to });
+        match Url::read(to) {
+            Ok(url) => LinkSpec { carrier: url.scheme.carrier(link.carrier), ..link.clone() }.is_exchange(),
+            Err(_) => link.is_exchange(),
+        }
     }
 }

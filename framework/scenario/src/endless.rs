@@ -37,18 +37,16 @@ impl Experiment {
         if self.stop == Stop::AllRequestsDone {
             return Vec::new();
         }
-        let endless = self.senders().filter(|(node, _, sender)| self.costs_nothing(node, sender));
+        let endless =
+            self.senders().filter(|(node, actor, sender)| actor.offers.is_none() && self.costs_nothing(node, sender));
         endless.map(|(node, actor, _)| (node, actor)).collect()
     }
 
     fn costs_nothing(&self, node: &NodeSpec, sender: &SenderParams) -> bool {
         let Some((to, receiver)) = self.target(&sender.to) else { return false };
         // a lost attempt costs its timeout, jitter costs its share: time goes on
-        let instant = |from: &str, to: &str| {
-            let link = self.link_to(from, to);
-            link.rate.is_none() && link.delay.is_zero() && link.jitter.is_zero() && link.loss.0 == 0.0
-        };
-        let open = sender.rate.is_none() && sender.requests.is_none();
+        let instant = |from: &str, to: &str| !self.link_to(from, to).shapes();
+        let open = !sender.is_paced() && sender.requests.is_none();
         let free = receiver.analysis().is_some_and(|analysis| analysis.is_zero());
         open && free && instant(&node.name, &to.name) && instant(&to.name, &node.name)
     }

@@ -21,6 +21,14 @@ pub enum Problem {
         /// What the system says.
         reason: String,
     },
+    /// A calibration cannot be read.
+    #[error("cannot read the calibration {path}: {reason}")]
+    Calibration {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
     /// The file is not what an experiment could be.
     #[error("the file is larger than {max} bytes")]
     Large {

@@ -3,16 +3,23 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rehearsal_core::kind::{Build, Role};
-use rehearsal_core::plan::{Carrier, GroupPlan, HostPlan, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop};
+use rehearsal_core::kind::{Build, Offer, Role};
+use rehearsal_core::life::OnLoss;
+use rehearsal_core::plan::{
+    Carrier, GroupPlan, HostPlan, LatencyInterval, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop,
+};
 use rehearsal_core::sender::SenderParams;
+use rehearsal_core::steer::PlannedSteer;
 use rehearsal_core::subject;
 use rehearsal_core::time::Span;
-use rehearsal_core::units::{ByteRange, ByteSize};
+use rehearsal_core::units::{ByteRange, ByteSize, Fraction};
 
+use crate::compose::outside::{self, OutsideSpec};
 use crate::decode::Keys;
 use crate::source::Sources;
+use crate::tables::ProvisionTable;
 use crate::threshold::Threshold;
+use crate::verdict::VerdictTable;
 
 /// An experiment as it will be run.
 #[derive(Clone, Debug)]
@@ -39,6 +46,16 @@ pub struct Experiment {
     pub lead: Span,
     /// From the stop to the end.
     pub grace: Span,
+    /// What follows when a node in another process is lost.
+    pub on_loss: OnLoss,
+    /// What is done to the load on the way, in the order of time.
+    pub control: Vec<PlannedSteer>,
+    /// Share of all exchanges that are kept one by one, for `requests.parquet`.
+    pub record_requests: Fraction,
+    /// The calibration of its dry runs, relative to [`Experiment::base`].
+    pub calibration: Option<String>,
+    /// Seconds that share an interval of `latency.hlog`.
+    pub latency_interval: LatencyInterval,
     /// The machines, in the order of the file.
     pub hosts: Vec<HostPlan>,
     /// The nodes in the order of the file; a control node that was added comes last.
@@ -47,10 +64,16 @@ pub struct Experiment {
     pub links: Vec<LinkSpec>,
     /// `(from, to, row)` where the default does not hold.
     pub routes: Vec<(String, String, usize)>,
+    /// Commands that make its hosts, and take them away.
+    pub provision: Option<ProvisionTable>,
     /// Limits on the results, in the order of the file.
     pub thresholds: Vec<Threshold>,
+    /// Limits of the verdict that are not the usual ones.
+    pub verdict: VerdictTable,
     /// What is allowed but worth knowing.
     pub notes: Vec<String>,
+    /// Targets outside of it, in the order in which they are named.
+    pub outside: Vec<OutsideSpec>,
     /// What it was read from, for errors that show up when it is built.
     pub(crate) sources: Arc<Sources>,
 }
@@ -68,6 +91,8 @@ pub struct NodeSpec {
     pub memory: Option<ByteSize>,
     /// Nodes with a controller or aggregator are not measured.
     pub measured: bool,
+    /// Whether somebody else's program runs its instances.
+    pub foreign: bool,
     /// For each instance, whether this process runs it. As long as there are instances.
     pub local: Vec<bool>,
     /// Its actors in the order of the file; a logger that was added comes last.
@@ -91,6 +116,8 @@ pub struct ActorSpec {
     pub request_bytes: Option<ByteRange>,
     /// Its own keys, as they are written.
     pub own: toml::Table,
+    /// What one instance offers, of a sender that paces itself.
+    pub offers: Option<Offer>,
     pub(crate) build: Arc<dyn Build>,
     /// Where it stands; `None` if it was added.
     pub(crate) keys: Option<Keys>,
@@ -134,24 +161,32 @@ impl Experiment {
             cooldown: self.cooldown,
             lead: self.lead,
             grace: self.grace,
+            on_loss: self.on_loss,
+            control: self.control.clone(),
             nodes: infos.collect(),
         };
-        Plan {
+        let mut plan = Plan {
             info,
             seed: self.seed,
+            record_requests: self.record_requests,
             repetition,
             base: self.base.clone(),
             hosts: self.hosts.clone(),
             nodes,
             links: self.links.clone(),
             routes: self.routes.clone(),
-        }
+        };
+        outside::join(&self.outside, &mut plan);
+        plan
     }
 
-    /// The link from a node to a sender's target. A URL is reached over the default link.
+    /// The link from a node to a sender's target.
     pub fn link_to(&self, from: &str, to: &str) -> &LinkSpec {
+        if let Some(link) = self.outside_of(to).and_then(|outside| outside.link_from(from)) {
+            return link;
+        }
         let node = to.split('/').next().unwrap_or_default();
-        let route = self.routes.iter().find(|(f, t, _)| f == from && t == node && !is_url(to));
+        let route = self.routes.iter().find(|(f, t, _)| f == from && t == node);
         &self.links[route.map_or(0, |(_, _, row)| *row)]
     }
 
@@ -159,11 +194,6 @@ impl Experiment {
     pub fn carrier_to(&self, from: &str, to: &str) -> Carrier {
         self.link_to(from, to).carrier
     }
-}
-
-/// Whether a `to` names a place outside the experiment.
-pub(crate) fn is_url(to: &str) -> bool {
-    to.contains("://")
 }
 
 fn sends(node: &NodePlan) -> bool {
@@ -188,6 +218,8 @@ fn node_plan(node: &NodeSpec, index: u32) -> NodePlan {
         memory: node.memory,
         measured: node.measured,
         local: node.local[index as usize],
+        foreign: node.foreign,
+        outside: None,
         groups: groups.collect(),
     }
 }

@@ -2,12 +2,16 @@
 
 use std::fmt::Write as _;
 
-use rehearsal_core::plan::{Carrier, Connection, LinkSpec, Stop};
+use rehearsal_core::plan::{
+    Carrier, Connection, Impose, JitterShape, LinkSpec, Scheduler, Stop, TlsHandshake, TlsMode, TlsSpec,
+};
+use rehearsal_core::time::Span;
 use rehearsal_core::units::{ByteRange, ByteSize};
 
 use crate::experiment::{ActorSpec, Experiment, NodeSpec};
 use crate::printable::{printable, printable_lines};
 use crate::table::{Columns, duration as words, grouped};
+use crate::threshold::Threshold;
 use crate::totals::Totals;
 
 /// The experiment as readable text: hosts, nodes, traffic with totals, thresholds, notes.
@@ -21,9 +25,18 @@ pub fn explain(experiment: &Experiment) -> String {
     section("hosts", hosts(experiment));
     section("nodes", nodes(experiment));
     section("traffic of one run", traffic(experiment));
-    section("thresholds", lines(experiment.thresholds.iter().map(ToString::to_string)));
+    section("thresholds", lines(experiment.thresholds.iter().map(limit)));
     section("notes", lines(experiment.notes.iter().map(|note| printable(note))));
     text
+}
+
+/// A threshold, and when it ends the run.
+fn limit(threshold: &Threshold) -> String {
+    let after = threshold.abort_after.map_or(String::new(), |after| match after {
+        Span::ZERO => "  ends the run when it does not hold".to_owned(),
+        after => format!("  ends the run when it does not hold after {}", words(after)),
+    });
+    format!("{threshold}{after}")
 }
 
 fn head(experiment: &Experiment) -> String {
@@ -98,27 +111,56 @@ fn traffic(experiment: &Experiment) -> String {
             let (Some(totals), Some(sender)) = (experiment.totals_of(node, actor), &actor.sender) else { continue };
             let link = link(experiment.link_to(&node.name, &sender.to));
             let from = format!("{}/{}", node.name, actor.name);
-            let pace = sender.rate.map_or("closed loop".to_owned(), |rate| format!("at {rate} each"));
-            columns.row(row(format!("{from} -> {}", sender.to), &totals, pace, link));
+            let pace = match (sender.rate, sender.course(), &actor.offers) {
+                (_, _, Some(offers)) => offers.text.clone(),
+                (Some(rate), ..) => format!("at {rate} each"),
+                (None, Some(course), _) => course.words(),
+                (None, None, None) => "closed loop".to_owned(),
+            };
+            // users are told by number; how many of them send at a time is up to them
+            let streams = actor.offers.is_none().then_some(totals.streams);
+            columns.row(row(format!("{from} -> {}", sender.to), streams, &totals, pace, link));
         }
     }
     let all = experiment.totals();
     if all.senders > 0 {
-        columns.row(row("all".to_owned(), &all, String::new(), String::new()));
+        let mut actors = experiment.nodes.iter().flat_map(|node| &node.actors);
+        let streams = actors.all(|actor| actor.offers.is_none()).then_some(all.streams);
+        columns.row(row("all".to_owned(), streams, &all, String::new(), String::new()));
     }
     columns.render()
 }
 
-fn row(name: String, totals: &Totals, pace: String, link: String) -> [String; 7] {
+fn row(name: String, streams: Option<u64>, totals: &Totals, pace: String, link: String) -> [String; 7] {
     [
         name,
-        if totals.streams == 1 { "1 stream".to_owned() } else { format!("{} streams", grouped(totals.streams)) },
+        match streams {
+            None => String::new(),
+            Some(1) => "1 stream".to_owned(),
+            Some(many) => format!("{} streams", grouped(many)),
+        },
         pace,
         totals.rate.map_or("rate is a result".to_owned(), |rate| format!("{} requests/s", rounded(rate))),
         totals.requests.map_or("requests are a result".to_owned(), |n| format!("{} requests", grouped(n))),
         totals.payload.map(volume).unwrap_or_default(),
         link,
     ]
+}
+
+/// `http2, 1 connection of 100 streams`.
+fn shared(carrier: &str, link: &LinkSpec) -> String {
+    let connections = match link.connections() {
+        1 => "1 connection".to_owned(),
+        n => format!("{n} connections"),
+    };
+    format!("{carrier}, {connections} of {} streams", link.streams())
+}
+
+/// `TLS, mutual, resumed`.
+fn encrypted(tls: &TlsSpec) -> String {
+    let mode = if tls.mode == TlsMode::Mutual { ", mutual" } else { "" };
+    let handshake = if tls.handshake == TlsHandshake::Resumed { ", resumed" } else { "" };
+    format!("TLS{mode}{handshake}")
 }
 
 /// `camera ×4`.
@@ -133,16 +175,62 @@ fn actor(actor: &ActorSpec) -> String {
 
 fn link(link: &LinkSpec) -> String {
     let carrier = match (link.carrier, link.connection) {
+        (Carrier::Udp, _) if link.is_exchange() => "udp, echoed".to_owned(),
         (Carrier::Udp, _) => "udp".to_owned(),
+        (Carrier::Nats, _) => "nats".to_owned(),
+        (Carrier::Tcp, Connection::PerRequest) => "tcp, a connection per request".to_owned(),
+        (Carrier::Tcp, Connection::KeepAlive) if link.pipeline > 1 => {
+            format!("tcp, up to {} requests on a connection", link.pipeline)
+        }
+        (Carrier::Tcp, Connection::KeepAlive) => "tcp, connections kept".to_owned(),
+        (Carrier::Mqtt, _) => format!("mqtt, QoS {}", u8::from(link.qos())),
         (Carrier::Http1, Connection::KeepAlive) => "http1, connections kept".to_owned(),
+        (Carrier::Http2, Connection::KeepAlive) => shared("http2", link),
+        (Carrier::Http3, Connection::KeepAlive) => shared("http3", link),
+        (Carrier::Http2, Connection::PerRequest) => "http2, a connection per request".to_owned(),
+        (Carrier::Http3, Connection::PerRequest) => "http3, a connection per request".to_owned(),
         (Carrier::Http1, Connection::PerRequest) => "http1, a connection per request".to_owned(),
     };
     let mut parts = vec![carrier];
+    parts.extend(link.security().map(|tls| encrypted(&tls)));
     parts.extend(link.rate.map(|rate| rate.to_string()));
+    parts.extend((!link.rate_steps.is_empty()).then(|| format!("a rate trace of {} rows", link.rate_steps.len())));
+    parts.extend((!link.members.is_empty()).then(|| format!("shared as `{}`", link.name)));
     parts.extend((!link.delay.is_zero()).then(|| format!("{} delay", words(link.delay))));
-    parts.extend((!link.jitter.is_zero()).then(|| format!("{} jitter", words(link.jitter))));
+    parts
+        .extend((!link.jitter.is_zero()).then(|| format!("{}{} jitter", words(link.jitter), shape(link.jitter_shape))));
+    parts.extend((!link.jitter_quantiles.is_empty()).then(|| "measured jitter".to_owned()));
+    parts.extend(link.reorder.then(|| "reordered".to_owned()));
     parts.extend((link.loss.0 > 0.0).then(|| format!("{} loss", link.loss)));
+    let percent = |share: f64| (share * 1e4).round() / 100.0;
+    parts.extend(link.gilbert_elliott.map(|bursts| format!("{}% loss in bursts", percent(bursts.loss()))));
+    parts.extend(match link.scheduler {
+        Scheduler::Fifo => None,
+        Scheduler::Priority => Some(format!("{} classes by priority", link.classes.len())),
+        Scheduler::Weighted => Some(format!("{} classes by weight", link.classes.len())),
+    });
+    parts.extend(link.codel.map(|codel| format!("CoDel {}", words(codel.target))));
+    parts.extend((link.impose != Impose::None).then(|| format!("imposed by {}", by(link.impose))));
     parts.join(", ")
+}
+
+/// How jitter is distributed, where that is not the usual way.
+fn shape(shape: JitterShape) -> &'static str {
+    match shape {
+        JitterShape::Uniform => "",
+        JitterShape::Normal => " normal",
+        JitterShape::Gamma => " gamma",
+        JitterShape::Lognormal => " lognormal",
+    }
+}
+
+/// Who imposes a link in emulation.
+fn by(impose: Impose) -> &'static str {
+    match impose {
+        Impose::None => "nobody",
+        Impose::Userspace => "its senders",
+        Impose::Kernel => "the kernel",
+    }
 }
 
 /// A sum of bytes in the largest decimal unit, three digits.

@@ -10,7 +10,7 @@ use crate::experiment::{ActorSpec, Experiment, NodeSpec};
 
 impl Experiment {
     /// Every sending actor with its node.
-    pub(crate) fn senders(&self) -> impl Iterator<Item = (&NodeSpec, &ActorSpec, &SenderParams)> {
+    pub fn senders(&self) -> impl Iterator<Item = (&NodeSpec, &ActorSpec, &SenderParams)> {
         let all = self.nodes.iter().flat_map(|node| node.actors.iter().map(move |actor| (node, actor)));
         all.filter_map(|(node, actor)| Some((node, actor, actor.sender.as_ref()?)))
     }
@@ -22,7 +22,7 @@ impl Experiment {
     }
 
     /// The node and the actor that `to` names.
-    pub(crate) fn target(&self, to: &str) -> Option<(&NodeSpec, &ActorSpec)> {
+    pub fn target(&self, to: &str) -> Option<(&NodeSpec, &ActorSpec)> {
         let (node, actor) = to.split_once('/')?;
         self.receivers().find(|(n, a)| n.name == node && a.name == actor)
     }
@@ -53,7 +53,7 @@ impl ActorSpec {
     }
 
     /// How long the analysis of one request takes; `None` for a kind that does not say.
-    pub(crate) fn analysis(&self) -> Option<Span> {
+    pub fn analysis(&self) -> Option<Span> {
         let analyzer = self.own.get("analyzer")?.as_table()?;
         let span = |key: &str| analyzer.get(key)?.as_str()?.parse::<Span>().ok();
         let (pause, spin) = (span("pause")?, span("spin")?);

@@ -6,9 +6,12 @@
 //! [`experiment`] (the result).
 
 mod apart;
+mod arrivals;
 mod blame;
+mod calibration;
 mod check;
 mod compose;
+mod control;
 mod decode;
 mod draft;
 mod endless;
@@ -18,6 +21,7 @@ mod explain;
 mod init;
 mod keys;
 mod load;
+mod model;
 mod notes;
 mod overrides;
 mod printable;
@@ -32,16 +36,22 @@ mod table;
 pub mod tables;
 mod threshold;
 mod totals;
+mod trace;
 mod validate;
+mod verdict;
 
+pub use calibration::load_calibration;
+pub use compose::outside::OutsideSpec;
 pub use error::{ERRORS_MAX, Problem, ScenarioError, ScenarioErrors};
 pub use experiment::{ActorSpec, Experiment, NodeSpec};
 pub use explain::explain;
 pub use init::init_template;
 pub use load::{FILE_BYTES_MAX, LoadOptions, load, parse};
+pub use model::load_model;
 pub use printable::{printable, printable_lines};
 pub use registry::{KindEntry, Registry};
 pub use schema::json_schema;
 pub use source::Place;
 pub use threshold::{COUNT_STATISTICS, COUNTS, Comparison, STATISTICS, TIMES, Threshold, ThresholdUnit};
 pub use totals::Totals;
+pub use verdict::{Bound, Bounds, Gravity, SetBound, VerdictTable};

@@ -11,6 +11,7 @@ use crate::compose;
 use crate::draft::Draft;
 use crate::error::{Problem, Problems, ScenarioErrors};
 use crate::experiment::Experiment;
+use crate::model::Models;
 use crate::overrides::{self, Override};
 use crate::read::Reader;
 use crate::registry::{Catalogue, Registry};
@@ -61,13 +62,15 @@ pub fn parse(
 ) -> Result<Experiment, ScenarioErrors> {
     let mut sources = Sources::new(&path.display().to_string(), text);
     let starts = overrides::place(&options.sets, &mut sources);
+    let base = options.base.clone().unwrap_or_else(|| path.parent().unwrap_or(Path::new("")).to_path_buf());
+    let models = Models::read(&options.sets, &base, &mut sources);
     let sources = Arc::new(sources);
     let mut problems = Problems::new(&sources);
     let root = syntax(&sources, &mut problems);
     let overrides: Vec<Override> =
         options.sets.iter().zip(starts).filter_map(|(set, start)| Override::new(set, start, &mut problems)).collect();
     problems.pass()?;
-    let draft = read(root, &overrides, registry, &mut problems);
+    let draft = read(root, &overrides, &models, registry, &mut problems);
     validate::draft(&draft, &mut problems);
     let experiment = problems
         .is_empty()
@@ -80,13 +83,20 @@ pub fn parse(
 fn read<'i>(
     mut root: Spanned<DeTable<'i>>,
     overrides: &'i [Override],
+    models: &'i Models,
     registry: &Registry,
     problems: &mut Problems<'_>,
 ) -> Draft {
-    for one in overrides {
+    let catalogue = Catalogue::new(registry);
+    // a model can be changed by overrides once it is there
+    let (named, others): (Vec<&Override>, Vec<&Override>) = overrides.iter().partition(|one| one.names_model());
+    for one in named {
         one.apply(root.get_mut(), problems);
     }
-    let catalogue = Catalogue::new(registry);
+    models.place(root.get_mut(), registry, &catalogue, problems);
+    for one in others {
+        one.apply(root.get_mut(), problems);
+    }
     Reader { registry, catalogue: &catalogue, problems }.read(&root)
 }
 
@@ -100,7 +110,8 @@ fn syntax<'s>(sources: &'s Sources, problems: &mut Problems<'_>) -> Spanned<DeTa
     root
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
+/// The bytes of a file of at most [`FILE_BYTES_MAX`].
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     let unreadable = |error: std::io::Error| Problem::Unreadable { reason: error.to_string() };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();

@@ -39,6 +39,11 @@ impl Override {
         Some(Override { path, padded, value: from..start + text.len() })
     }
 
+    /// Whether it names a model.
+    pub(crate) fn names_model(&self) -> bool {
+        self.path.last().is_some_and(|(name, _)| crate::model::is_model(name))
+    }
+
     /// Puts the value into the file's tables.
     pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &mut Problems<'_>) {
         let value = self.value();

@@ -15,16 +15,26 @@ use crate::registry::{Catalogue, Registry};
 use crate::shape::Shape;
 use crate::suggest;
 use crate::tables::NodeTable;
-use crate::threshold::Threshold;
 
 mod actor;
+mod threshold;
 
 /// The tables at the top of a file.
-const TABLES: [&str; 5] = ["experiment", "hosts", "nodes", "links", "thresholds"];
+const TABLES: [&str; 7] = ["experiment", "hosts", "nodes", "links", "thresholds", "verdict", "provision"];
 /// The key of a node under which its actors stand.
 pub(crate) const ACTORS: &str = "actors";
 /// The name of the link that holds wherever no other is given.
 pub(crate) const DEFAULT_LINK: &str = "default";
+
+/// Keys of which a link has one: where it has written one, it takes none of the others from the default.
+const ONE_OF: [&[&str]; 3] =
+    [&["rate", "rate_trace", "rate_steps"], &["loss", "gilbert_elliott"], &["jitter", "jitter_quantiles"]];
+
+/// The two ends in `from->to`.
+pub(crate) fn pair(name: &str) -> Option<(String, String)> {
+    let (from, to) = name.split_once("->")?;
+    Some((from.trim().to_owned(), to.trim().to_owned()))
+}
 
 /// What reading needs at every step.
 pub(crate) struct Reader<'a, 's> {
@@ -60,6 +70,14 @@ impl Reader<'_, '_> {
         if let Some((table, span)) = self.subtable(root.get_ref(), "experiment") {
             let shape = self.catalogue.experiment();
             draft.experiment = self.entry("experiment", span.clone(), "`[experiment]`", table, &span, shape);
+        }
+        if let Some((table, span)) = self.subtable(root.get_ref(), "provision") {
+            let shape = self.catalogue.provision();
+            draft.provision = self.entry("provision", span.clone(), "`[provision]`", table, &span, shape);
+        }
+        if let Some((table, span)) = self.subtable(root.get_ref(), "verdict") {
+            let shape = self.catalogue.verdict();
+            draft.verdict = self.entry("verdict", span.clone(), "`[verdict]`", table, &span, shape);
         }
         for host in self.named(root.get_ref(), "hosts", "host") {
             draft.names.hosts.insert(host.name.to_owned());
@@ -105,53 +123,34 @@ impl Reader<'_, '_> {
         for link in &links {
             let mut table = link.table.clone();
             for (key, value) in default.iter().flatten() {
-                if !table.contains_key(key.get_ref().as_ref()) {
+                let key_name: &str = key.get_ref();
+                let group = ONE_OF.iter().find(|group| group.contains(&key_name));
+                let written = |key: &&str| link.table.contains_key(*key);
+                if !written(&key_name) && !group.is_some_and(|group| group.iter().any(written)) {
                     table.insert(key.clone(), value.clone());
                 }
             }
             let label = format!("link `{}`", link.name);
             let shape = self.catalogue.link();
             let entry = self.entry::<LinkSpec>(link.name, link.span.clone(), &label, &table, &link.table_span, shape);
-            let Some(entry) = entry else { continue };
+            let Some(Entry { table, keys, .. }) = entry else { continue };
+            let spec = LinkSpec { name: link.name.to_owned(), ..table };
+            let pairs = match pair(link.name) {
+                Some(pair) => vec![pair],
+                None => spec.members.iter().filter_map(|member| pair(member)).collect(),
+            };
+            let read = LinkDraft { pairs, span: link.span.clone(), link: spec, keys };
             if link.name == DEFAULT_LINK {
-                draft.link = LinkDraft { span: link.span.clone(), link: entry.table, ..LinkDraft::default() };
-            } else if let Some((from, to)) = link.name.split_once("->") {
-                let (from, to) = (from.trim().to_owned(), to.trim().to_owned());
-                draft.links.push(LinkDraft { from, to, span: link.span.clone(), link: entry.table });
+                draft.link = read;
+            } else if pair(link.name).is_some() || link.table.contains_key("members") {
+                draft.links.push(read);
             } else {
                 let reason = format!("`{}` does not name the two ends of a link", link.name);
-                let help = "write `[links.default]` or `[links.\"from->to\"]` with two names of nodes";
+                let help = "write `[links.default]` or `[links.\"from->to\"]` with two names of nodes, or give it \
+                            `members = [\"from->to\", …]` that share it";
                 self.problems.rule(&link.span, reason, Some(help));
             }
         }
-    }
-
-    fn thresholds(&mut self, table: &DeTable<'_>) -> Vec<Threshold> {
-        let mut entries: Vec<_> = table.iter().collect();
-        entries.sort_by_key(|(key, _)| key.span().start);
-        let mut thresholds = Vec::new();
-        for (key, value) in entries {
-            let name: &str = key.get_ref();
-            let wrong = |reason: String| Problem::Value { key: name.to_owned(), reason };
-            match value.get_ref() {
-                DeValue::String(text) => match Threshold::read(name, text) {
-                    Ok(threshold) => thresholds.push(threshold),
-                    Err(error) => {
-                        let span = if error.in_key { key.span() } else { value.span() };
-                        self.problems.helped(&span, wrong(error.reason), error.help);
-                    }
-                },
-                DeValue::Table(_) => {
-                    let help = Some(format!("put the whole name in quotes: \"{name}.p99\" = \"<100ms\""));
-                    self.problems.helped(&key.span(), wrong("a threshold is one text".into()), help);
-                }
-                other => {
-                    let help = Some("write for instance \"<100ms\"".to_owned());
-                    self.problems.helped(&value.span(), wrong(format!("this is {}, not text", article(other))), help);
-                }
-            }
-        }
-        thresholds
     }
 
     /// Checks and decodes one table.

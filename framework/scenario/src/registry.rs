@@ -17,7 +17,9 @@ use toml::de::{DeValue, ValueDeserializer};
 
 use crate::read::ACTORS;
 use crate::shape::Shape;
-use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable};
+use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, ProvisionTable};
+use crate::threshold::ThresholdTable;
+use crate::verdict::VerdictTable;
 
 /// The kinds an experiment may name. One line per kind, in the binary.
 #[derive(Default)]
@@ -36,6 +38,7 @@ pub struct KindEntry {
     pub role: Role,
     schema: fn(&mut SchemaGenerator) -> Schema,
     decode: fn(Spanned<DeValue<'_>>) -> Result<OwnParams, toml::de::Error>,
+    decode_again: fn(toml::Table) -> Result<OwnParams, toml::de::Error>,
 }
 
 /// A kind's own keys, decoded: ready to build, and as they are written in a resolved file.
@@ -58,7 +61,8 @@ impl Registry {
     #[must_use]
     pub fn with<K: Kind>(mut self) -> Self {
         let schema = |generator: &mut SchemaGenerator| K::Params::json_schema(generator);
-        let entry = KindEntry { name: K::NAME, summary: K::SUMMARY, role: K::ROLE, schema, decode: decode::<K> };
+        let (decode, decode_again) = (decode::<K>, decode_again::<K>);
+        let entry = KindEntry { name: K::NAME, summary: K::SUMMARY, role: K::ROLE, schema, decode, decode_again };
         assert!(self.kinds.insert(K::NAME, entry).is_none(), "two kinds are called `{}`", K::NAME);
         let catalogue = Catalogue::new(&self);
         let common = catalogue.common(K::ROLE);
@@ -84,6 +88,11 @@ impl KindEntry {
     pub(crate) fn decode(&self, table: Spanned<DeValue<'_>>) -> Result<OwnParams, toml::de::Error> {
         (self.decode)(table)
     }
+
+    /// Decodes the kind's own keys once they have changed.
+    pub(crate) fn decode_again(&self, table: toml::Table) -> Result<OwnParams, toml::de::Error> {
+        (self.decode_again)(table)
+    }
 }
 
 impl fmt::Debug for Registry {
@@ -98,11 +107,20 @@ fn decode<K: Kind>(table: Spanned<DeValue<'_>>) -> Result<OwnParams, toml::de::E
     Ok(OwnParams { build: Arc::new(Decoded::<K>(params)), table })
 }
 
+fn decode_again<K: Kind>(table: toml::Table) -> Result<OwnParams, toml::de::Error> {
+    let params: K::Params = table.try_into()?;
+    let table = toml::Table::try_from(&params).map_err(toml::de::Error::custom)?;
+    Ok(OwnParams { build: Arc::new(Decoded::<K>(params)), table })
+}
+
 /// The JSON Schemas of every table, with one set of definitions.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
     experiment: Value,
     host: Value,
+    provision: Value,
+    verdict: Value,
+    threshold: Value,
     node: Value,
     link: Value,
     actor: Value,
@@ -117,6 +135,9 @@ impl Catalogue {
         let g = &mut generator;
         let experiment = ExperimentTable::json_schema(g).to_value();
         let host = HostTable::json_schema(g).to_value();
+        let provision = ProvisionTable::json_schema(g).to_value();
+        let verdict = VerdictTable::json_schema(g).to_value();
+        let threshold = ThresholdTable::json_schema(g).to_value();
         let mut node = NodeTable::json_schema(g).to_value();
         // actors are read one by one, each by its kind; the key is known all the same
         node["properties"][ACTORS] = serde_json::json!({ "type": "object" });
@@ -125,7 +146,7 @@ impl Catalogue {
         let sender = SenderParams::json_schema(g).to_value();
         let own = registry.kinds().map(|kind| (kind.name, (kind.schema)(g).to_value())).collect();
         let definitions = generator.take_definitions(true).into_iter().collect();
-        Catalogue { experiment, host, node, link, actor, sender, own, definitions }
+        Catalogue { experiment, host, provision, verdict, threshold, node, link, actor, sender, own, definitions }
     }
 
     fn shape<'a>(&'a self, schema: &'a Value) -> Shape<'a> {
@@ -138,6 +159,18 @@ impl Catalogue {
 
     pub(crate) fn host(&self) -> Shape<'_> {
         self.shape(&self.host)
+    }
+
+    pub(crate) fn provision(&self) -> Shape<'_> {
+        self.shape(&self.provision)
+    }
+
+    pub(crate) fn threshold(&self) -> Shape<'_> {
+        self.shape(&self.threshold)
+    }
+
+    pub(crate) fn verdict(&self) -> Shape<'_> {
+        self.shape(&self.verdict)
     }
 
     pub(crate) fn node(&self) -> Shape<'_> {

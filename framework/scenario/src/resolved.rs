@@ -8,10 +8,12 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::blame::MEDIA;
+use crate::control::ControlTable;
 use crate::experiment::{ActorSpec, Experiment, NodeSpec};
 use crate::printable::printable;
-use crate::read::DEFAULT_LINK;
-use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, StopRule};
+use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, ProvisionTable, StopRule};
+use crate::threshold::{Threshold, ThresholdTable};
+use crate::verdict::VerdictTable;
 
 /// Said of an experiment with media. The folder itself would make bundles of one experiment differ.
 const BASE: &str =
@@ -23,10 +25,22 @@ struct Resolved<'a> {
     experiment: ExperimentTable,
     #[serde(skip_serializing_if = "Ordered::is_empty")]
     hosts: Ordered<HostTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provision: Option<&'a ProvisionTable>,
     nodes: Ordered<ResolvedNode<'a>>,
     links: Ordered<&'a LinkSpec>,
     #[serde(skip_serializing_if = "Ordered::is_empty")]
-    thresholds: Ordered<&'a str>,
+    thresholds: Ordered<ResolvedLimit<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a VerdictTable>,
+}
+
+/// A limit as it is shortest written.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResolvedLimit<'a> {
+    Text(&'a str),
+    Table(ThresholdTable),
 }
 
 #[derive(Serialize)]
@@ -72,9 +86,11 @@ impl Experiment {
         let resolved = Resolved {
             experiment: self.experiment_table(),
             hosts: Ordered(self.hosts.iter().map(|host| (host.name.clone(), host_table(host))).collect()),
+            provision: self.provision.as_ref(),
             nodes: Ordered(self.nodes.iter().map(|node| (node.name.clone(), self.node(node))).collect()),
             links: Ordered(self.named_links()),
-            thresholds: Ordered(self.thresholds.iter().map(|t| (t.key(), t.text.as_str())).collect()),
+            thresholds: Ordered(self.thresholds.iter().map(|t| (t.key(), limit(t))).collect()),
+            verdict: Some(&self.verdict).filter(|verdict| !verdict.set().is_empty()),
         };
         let text = toml::to_string(&resolved).expect("names, numbers and texts can all be written as TOML");
         let file = self.source.file_name().map(Path::new).unwrap_or(&self.source);
@@ -106,6 +122,11 @@ impl Experiment {
             cooldown: self.cooldown,
             lead: self.lead,
             grace: self.grace,
+            on_loss: self.on_loss,
+            control: self.control.iter().map(ControlTable::of).collect(),
+            record_requests: self.record_requests,
+            calibration: self.calibration.clone(),
+            latency_interval: self.latency_interval,
         }
     }
 
@@ -115,19 +136,25 @@ impl Experiment {
             host: node.host.map(|row| self.hosts[row].name.clone()),
             vcpu: node.vcpu,
             memory: node.memory,
+            foreign: node.foreign,
         };
         let actors = node.actors.iter().map(|actor| (actor.name.clone(), resolved_actor(actor))).collect();
         ResolvedNode { node: table, actors: Ordered(actors) }
     }
 
-    fn named_links(&self) -> Vec<(String, &LinkSpec)> {
-        let named = self.routes.iter().map(|(from, to, row)| (format!("{from}->{to}"), &self.links[*row]));
-        std::iter::once((DEFAULT_LINK.to_owned(), &self.links[0])).chain(named).collect()
+    /// The links with their names in the file, the default first.
+    pub fn named_links(&self) -> Vec<(String, &LinkSpec)> {
+        self.links.iter().map(|link| (link.name.clone(), link)).collect()
     }
 }
 
+fn limit(threshold: &Threshold) -> ResolvedLimit<'_> {
+    let table = |after| ThresholdTable { limit: threshold.text.clone(), abort: true, after };
+    threshold.abort_after.map_or(ResolvedLimit::Text(&threshold.text), |after| ResolvedLimit::Table(table(after)))
+}
+
 fn host_table(host: &rehearsal_core::plan::HostPlan) -> HostTable {
-    HostTable { cores: host.cores, memory: host.memory }
+    HostTable { cores: host.cores, memory: host.memory, labels: host.labels.clone(), agent: host.agent.clone() }
 }
 
 fn resolved_actor(actor: &ActorSpec) -> ResolvedActor<'_> {

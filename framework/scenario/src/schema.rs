@@ -32,7 +32,9 @@ pub fn json_schema(registry: &Registry) -> Value {
             "hosts": tables(catalogue.host().schema(), Some(&token)),
             "nodes": tables(&node(&catalogue), Some(&token)),
             "links": links(catalogue.link().schema()),
-            "thresholds": thresholds(),
+            "thresholds": thresholds(catalogue.threshold().schema()),
+            "verdict": catalogue.verdict().schema(),
+            "provision": catalogue.provision().schema(),
         },
     });
     schema["definitions"] = Value::Object(definitions);
@@ -79,15 +81,18 @@ fn links(link: &Value) -> Value {
     json!({
         "type": "object",
         "properties": { "default": link },
-        "patternProperties": { "^ *[a-z0-9-]+ *-> *[a-z0-9-]+ *$": link },
+        "patternProperties": { "^ *[a-z0-9-]+ *(-> *[a-z0-9-]+ *)?$": link },
         "additionalProperties": false,
     })
 }
 
-fn thresholds() -> Value {
+fn thresholds(table: &Value) -> Value {
     let counts: Vec<&str> = COUNTS.iter().map(|(name, _)| *name).collect();
-    let limit = json!({ "type": "string", "pattern": "^ *[<>]=?.+$", "examples": ["<100ms"] });
-    let times = format!("^({})\\.({})$", TIMES.join("|"), STATISTICS.join("|"));
+    let text = json!({ "type": "string", "pattern": "^ *[<>]=?.+$", "examples": ["<100ms"] });
+    let mut table = table.clone();
+    table["properties"]["limit"]["pattern"] = text["pattern"].clone();
+    let limit = json!({ "oneOf": [text, table] });
+    let times = format!("^({})\\.({})$", TIMES.join("|").replace('-', "[-_]"), STATISTICS.join("|"));
     let counts = format!("^({})\\.({})$", counts.join("|"), COUNT_STATISTICS.join("|"));
     json!({ "type": "object", "patternProperties": { times: limit, counts: limit }, "additionalProperties": false })
 }

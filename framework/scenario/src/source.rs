@@ -52,6 +52,13 @@ impl Sources {
         start
     }
 
+    /// Adds a further file and gives the offset at which its text begins.
+    pub(crate) fn add_file(&mut self, name: &str, text: &str) -> usize {
+        let start = self.segments.last().map_or(0, |last| last.start + last.text.len() + 1);
+        self.segments.push(Segment { name: name.to_owned(), is_file: true, start, text: text.to_owned() });
+        start
+    }
+
     /// The file's text.
     pub(crate) fn file(&self) -> &str {
         &self.segments[0].text

@@ -1,15 +1,18 @@
-//! Limits on results, `"response.p99" = "<100ms"`: read here, held against the summary at the end of a run.
+//! Limits on results, `"response.p99" = "<100ms"`: read here, held against the summary at the end of a run; with
+//! `{ limit = "<100ms", abort = true, after = "10s" }` also on the way, and then the run ends as soon as it does not hold.
 
 use std::fmt;
 
 use rehearsal_core::time::Span;
 use rehearsal_core::units::{Fraction, Rate};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::suggest;
 
 /// Metrics that are durations.
-pub const TIMES: [&str; 6] = ["response", "service", "lag", "blocked", "handling", "one-way"];
+pub const TIMES: [&str; 9] =
+    ["response", "service", "lag", "blocked", "handling", "one-way", "inter-departure", "jitter", "ipdv"];
 /// Statistics of a duration.
 pub const STATISTICS: [&str; 7] = ["p50", "p90", "p95", "p99", "p999", "max", "mean"];
 /// Metrics that count, and what their `ratio` is a share of. What is `sent` are attempts, so that it may be more than
@@ -50,6 +53,29 @@ pub struct Threshold {
     pub unit: ThresholdUnit,
     /// The limit as it was written, `<100ms`.
     pub text: String,
+    /// When it is held against the run so far, each second, from so long after the start of traffic; the run ends when
+    /// it does not hold. `None` for the end of the run alone.
+    pub abort_after: Option<Span>,
+}
+
+/// A threshold as a table: the limit, and whether the run ends as soon as it does not hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ThresholdTable {
+    /// How the result must compare, such as `<100ms`.
+    pub(crate) limit: String,
+    /// Whether it is held against the run so far each second, from the end of the warm-up on, and ends the run when it
+    /// does not hold: what is under way may end, and the bundle is written.
+    #[serde(default)]
+    pub(crate) abort: bool,
+    /// From when on, after the start of traffic.
+    #[serde(default = "ten_seconds")]
+    pub(crate) after: Span,
+}
+
+/// Assumed: at ten requests per second a p99 then rests on a hundred.
+pub(crate) const fn ten_seconds() -> Span {
+    Span::from_secs(10)
 }
 
 /// How a result must compare with its limit.
@@ -107,7 +133,9 @@ impl Threshold {
     /// Reads a key and its value.
     pub(crate) fn read(key: &str, text: &str) -> Result<Self, ThresholdError> {
         let (metric, stat) = key.split_once('.').unwrap_or((key, ""));
-        let unit = unit_of(metric, stat)?;
+        // columns of the series have `_` where names of metrics have `-`
+        let metric = metric.replace('_', "-");
+        let unit = unit_of(&metric, stat)?;
         let trimmed = text.trim();
         let operators = [
             ("<=", Comparison::AtMost),
@@ -135,7 +163,21 @@ impl Threshold {
             ThresholdUnit::PerSecond => limit.parse::<Rate>().map_err(wrong)?.as_f64(),
             ThresholdUnit::Count => count(limit)?,
         };
-        Ok(Threshold { metric: metric.to_owned(), stat: stat.to_owned(), op, value, unit, text: trimmed.to_owned() })
+        Ok(Threshold { metric, stat: stat.to_owned(), op, value, unit, text: trimmed.to_owned(), abort_after: None })
+    }
+
+    /// The same, which ends the run when it does not hold from `after` on.
+    pub(crate) fn aborting(self, after: Span) -> Result<Self, ThresholdError> {
+        if self.stat == "count" && matches!(self.op, Comparison::Above | Comparison::AtLeast) {
+            let reason =
+                format!("`{}` grows until the end, so `{}` cannot end a run on the way", self.key(), self.text);
+            let help = Some(format!(
+                "limit its rate, such as \"{}.rate\" = {{ limit = \">10/s\", abort = true }}",
+                self.metric
+            ));
+            return Err(ThresholdError { in_key: false, reason, help });
+        }
+        Ok(Threshold { abort_after: Some(after), ..self })
     }
 
     /// Its key in the file, `response.p99`.
@@ -201,6 +243,8 @@ mod tests {
         let rate = read("success.rate", ">20/s");
         assert_eq!((rate.op, rate.value, rate.unit), (Comparison::Above, 20.0, ThresholdUnit::PerSecond));
         assert_eq!(rate.to_string(), "success.rate >20/s");
+        let gap = read("inter_departure.p99", "<12ms");
+        assert_eq!((gap.metric.as_str(), gap.key()), ("inter-departure", "inter-departure.p99".to_owned()));
         let count = read("lost.count", "<1_000");
         assert_eq!((count.value, count.unit), (1000.0, ThresholdUnit::Count));
     }

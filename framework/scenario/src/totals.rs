@@ -48,20 +48,28 @@ impl Experiment {
             Stop::After(duration) => Some(duration),
             Stop::AllRequestsDone => None,
         };
-        let by_time = sender.rate.zip(duration).map(|(rate, duration)| rate.events_in(duration).round() as u64);
+        let by_time = duration.and_then(|duration| sender.expected_in(duration)).map(|n| n.round() as u64);
         let per_stream = match (sender.requests, by_time) {
             (Some(requests), Some(by_time)) => Some(requests.min(by_time)),
-            (requests, by_time) if duration.is_none() || sender.rate.is_some() => requests.or(by_time),
+            (requests, by_time) if duration.is_none() || sender.is_paced() => requests.or(by_time),
             // a closed loop may or may not get its requests done in time
             _ => None,
         };
-        let requests = per_stream.map(|requests| requests.saturating_mul(streams));
+        let each = actor.offers.as_ref().and_then(|offers| offers.per_second);
+        let offered = each.zip(duration).map(|(each, duration)| {
+            // a float beyond u64 is held at its largest value by the conversion
+            (each * senders as f64 * duration.as_secs_f64()).round() as u64
+        });
+        let requests = per_stream.map(|requests| requests.saturating_mul(streams)).or(offered);
         let payload = requests.zip(actor.request_bytes).map(|(requests, bytes)| times(bytes, requests));
         Some(Totals {
             senders,
             streams,
             requests,
-            rate: sender.rate.map(|rate| rate.as_f64() * streams as f64),
+            rate: sender
+                .mean_rate()
+                .map(|rate| rate.as_f64() * streams as f64)
+                .or(each.map(|each| each * senders as f64)),
             payload,
         })
     }

@@ -1,13 +1,18 @@
 //! Checks the parts of a draft against each other: names, references, and rules over several keys.
 
 use rehearsal_core::kind::Role;
-use rehearsal_core::time::Span;
+use rehearsal_core::time::{NANOS_PER_SECOND, Span};
 
-use crate::draft::{ActorDraft, Draft, Entry};
+use crate::compose::LEADING;
+use crate::draft::{ActorDraft, Draft, Entry, NodeDraft};
 use crate::error::Problems;
-use crate::tables::ExperimentTable;
+use crate::tables::{ExperimentTable, NodeTable};
 
+mod links;
 pub(crate) mod names;
+mod outside;
+pub(crate) mod secure;
+mod size;
 pub(crate) mod times;
 mod traffic;
 
@@ -17,20 +22,29 @@ pub(crate) fn draft(draft: &Draft, problems: &mut Problems<'_>) {
     if let Some(experiment) = &draft.experiment {
         end(experiment, draft, problems);
         times::experiment(experiment, problems);
+        crate::control::check(experiment, draft, problems);
     }
     for host in &draft.hosts {
         not_zero(host.table.memory.map(|m| m.0), host, "memory", problems);
     }
+    size::check(draft, problems);
     for node in &draft.nodes {
         not_zero(node.node.table.memory.map(|m| m.0), &node.node, "memory", problems);
         for actor in &node.actors {
             traffic::sizes(&node.node, actor, problems);
             traffic::target(&node.node.name, actor, draft, problems);
+            outside::sender(actor, problems);
             times::sender(actor, problems);
             traffic::carrier(&node.node.name, actor, draft, problems);
         }
     }
-    times::links(draft, problems);
+    outside::targets(draft, problems);
+    links::check(draft, problems);
+    secure::check(draft, problems);
+    if let Some(verdict) = &draft.verdict {
+        crate::verdict::VerdictTable::check(verdict, problems);
+    }
+    traffic::aborting(draft, problems);
     services(draft, problems);
 }
 
@@ -62,12 +76,24 @@ fn end(experiment: &Entry<ExperimentTable>, draft: &Draft, problems: &mut Proble
 fn left_out(experiment: &Entry<ExperimentTable>, duration: Span, problems: &mut Problems<'_>) {
     let (warmup, cooldown) = (experiment.table.warmup, experiment.table.cooldown);
     let out = warmup.as_nanos().saturating_add(cooldown.as_nanos());
-    if out >= duration.as_nanos() {
-        let key = if experiment.keys.has("warmup") { "warmup" } else { "cooldown" };
-        let reason =
-            format!("`warmup` ({warmup}) and `cooldown` ({cooldown}) leave nothing of the {duration} to measure");
-        problems.rule(experiment.keys.at(key), reason, Some("make the run longer or these shorter"));
-    }
+    // what is measured are whole seconds
+    let from = warmup.as_nanos().div_ceil(NANOS_PER_SECOND);
+    let to = duration.as_nanos().saturating_sub(whole_seconds_up(cooldown)) / NANOS_PER_SECOND;
+    let left = match out {
+        0 => return,
+        out if out >= duration.as_nanos() => "nothing",
+        _ if from >= to => "no whole second",
+        _ => return,
+    };
+    let key = if experiment.keys.has("warmup") { "warmup" } else { "cooldown" };
+    let reason = format!("`warmup` ({warmup}) and `cooldown` ({cooldown}) leave {left} of the {duration} to measure");
+    let help = "make the run longer or these shorter: what is measured are whole seconds";
+    problems.rule(experiment.keys.at(key), reason, Some(help));
+}
+
+/// A length rounded up to whole seconds, ns.
+fn whole_seconds_up(span: Span) -> u64 {
+    span.as_nanos().div_ceil(NANOS_PER_SECOND).saturating_mul(NANOS_PER_SECOND)
 }
 
 /// A run that ends by count needs a count from every sender.
@@ -93,7 +119,7 @@ fn counted(experiment: &Entry<ExperimentTable>, draft: &Draft, problems: &mut Pr
 
 /// One controller leads an experiment and one aggregator stores its telemetry.
 fn services(draft: &Draft, problems: &mut Problems<'_>) {
-    for kind in ["controller", "aggregator"] {
+    for kind in LEADING {
         let mut seen = false;
         for (_, actor) in actors(draft).filter(|(_, actor)| actor.kind == kind) {
             let several = actor.actor.table.count > 1 || node_count(draft, actor) > 1;
@@ -103,6 +129,20 @@ fn services(draft: &Draft, problems: &mut Problems<'_>) {
             seen = true;
         }
     }
+    for (node, kind) in draft.nodes.iter().filter(|n| n.node.table.foreign).flat_map(leading) {
+        let reason = format!("a foreign node has no {kind}: this program leads the experiment");
+        problems.rule(
+            node.keys.at("foreign"),
+            reason,
+            Some("leave `foreign` out, or give the actor a node of its own"),
+        );
+    }
+}
+
+/// The kinds of a node that lead the experiment.
+fn leading(node: &NodeDraft) -> impl Iterator<Item = (&Entry<NodeTable>, &'static str)> {
+    let kinds = node.actors.iter().map(|actor| actor.kind);
+    kinds.filter(|kind| LEADING.contains(kind)).map(move |kind| (&node.node, kind))
 }
 
 fn node_count(draft: &Draft, actor: &ActorDraft) -> u32 {

@@ -71,6 +71,9 @@ fn duration(experiment: &mut Experiment, whole: Span, factor: f64) -> Vec<String
     experiment.stop = Stop::After(shorter);
     // warm-up and cool-down keep their share of the duration
     let share = shorter.as_secs_f64() / whole.as_secs_f64();
+    for step in &mut experiment.control {
+        step.at = Span::from_nanos((step.at.as_nanos() as f64 * share) as u64);
+    }
     if share < 1.0 {
         experiment.warmup = part(experiment.warmup, share);
         experiment.cooldown = part(experiment.cooldown, share);

@@ -11,7 +11,7 @@ use crate::suggest;
 use crate::validate::names::{CONTROL, LOGGER};
 
 /// The kinds that lead an experiment. A node with one of them is not measured.
-pub(super) const LEADING: [&str; 2] = ["controller", "aggregator"];
+pub(crate) const LEADING: [&str; 2] = ["controller", "aggregator"];
 
 /// Adds what the file leaves out.
 pub(super) fn add(experiment: &mut Experiment, registry: &Registry, problems: &mut Problems<'_>) {
@@ -25,6 +25,7 @@ pub(super) fn add(experiment: &mut Experiment, registry: &Registry, problems: &m
             vcpu: None,
             memory: None,
             measured: false,
+            foreign: false,
             local: vec![true],
             actors,
         });
@@ -33,6 +34,28 @@ pub(super) fn add(experiment: &mut Experiment, registry: &Registry, problems: &m
         if !node.actors.iter().any(|actor| actor.kind == LOGGER) {
             node.actors.extend(service(LOGGER, registry, problems));
         }
+    }
+}
+
+impl Experiment {
+    /// Gives the aggregator a node of its own, where the controller and it were both left to be added: it can then run in
+    /// a process of its own. Where the file itself places them they stay. Gives the aggregator's node if it has one.
+    pub fn set_aggregator_apart(&mut self) -> Option<String> {
+        let [controller, aggregator] = LEADING;
+        let holds = |node: &NodeSpec, kind: &str| node.actors.iter().any(|actor| actor.kind == kind);
+        let row = self.nodes.iter().position(|node| holds(node, aggregator))?;
+        if !holds(&self.nodes[row], controller) {
+            return Some(self.nodes[row].instance(0));
+        }
+        let added = self.nodes[row].actors.iter().all(|actor| actor.keys.is_none());
+        if !added || self.nodes.iter().any(|node| (0..node.count()).any(|i| node.instance(i) == aggregator)) {
+            return None;
+        }
+        let mut apart = NodeSpec { name: aggregator.to_owned(), ..self.nodes[row].clone() };
+        apart.actors.retain(|actor| actor.kind != controller);
+        self.nodes[row].actors.retain(|actor| actor.kind != aggregator);
+        self.nodes.push(apart);
+        Some(aggregator.to_owned())
     }
 }
 
@@ -58,6 +81,7 @@ fn service(name: &str, registry: &Registry, problems: &mut Problems<'_>) -> Opti
         sender: None,
         request_bytes: None,
         own: own.table,
+        offers: None,
         build: own.build,
         keys: None,
     })

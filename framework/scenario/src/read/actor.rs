@@ -1,5 +1,6 @@
 //! Reads an actor: its table is split by key name into what all actors, all senders and its own kind understand.
 
+use rehearsal_core::distribution::Distribution;
 use rehearsal_core::kind::Role;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::units::{ByteRange, ByteSize};
@@ -37,6 +38,9 @@ impl Reader<'_, '_> {
         }
         let own_half = half(own);
         let params = decode_with(&own_half, span, &bad, self.problems, |value| kind.decode(value));
+        let said = params.as_ref().map(|params| params.build.check()).unwrap_or_default();
+        crate::model::complain(named.table, span, &said, self.problems);
+        let params = params.filter(|_| said.is_empty());
         let (Some(actor), Some(params), true) = (actor, params, kind.role != Role::Sender || sender.is_some()) else {
             return (Some(kind.role), None);
         };
@@ -93,8 +97,17 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Bytes of one request: a sender whose own keys hold exactly one size is taken to send requests of that size.
+/// Bytes of one request: a sender whose own keys hold exactly one size is taken to send requests of that size, one that
+/// draws its sizes requests within their bounds.
 fn request_bytes(own: Shape<'_>, table: &toml::Table) -> Option<ByteRange> {
+    let is_drawn = |key: &&str| own.property(key).and_then(Shape::definition) == Some("DistributionOfSize");
+    if let Some(drawn) = own.keys().filter(is_drawn).find_map(|key| table.get(key)) {
+        let law = drawn.clone().try_into::<Distribution<ByteSize>>().ok()?.law().ok()?;
+        let (min, max) = law.bounds();
+        return max
+            .is_finite()
+            .then(|| ByteRange { min: ByteSize(min.floor() as u64), max: ByteSize(max.ceil() as u64) });
+    }
     let is_size = |key: &&str| matches!(own.property(key).and_then(Shape::definition), Some("Size" | "SizeRange"));
     let mut sizes = own.keys().filter(is_size);
     let (key, None) = (sizes.next()?, sizes.next()) else { return None };

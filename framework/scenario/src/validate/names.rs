@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rehearsal_core::messages::Scope;
+use rehearsal_core::outside::{OUTSIDE, Url};
 use rehearsal_core::subject::{self, HOST, check_token};
 
 use crate::draft::Draft;
@@ -13,6 +15,8 @@ use crate::suggest;
 const FLEET: &str = "fleet";
 /// The node that is added for a controller and an aggregator.
 pub(crate) const CONTROL: &str = "control";
+/// What results tell of what is around nodes: the process that they share, and the machine.
+const AROUND: [&str; 2] = [Scope::Process.name(), Scope::Machine.name()];
 /// The actor that is added to nodes without one of its kind.
 pub(crate) const LOGGER: &str = "logger";
 
@@ -69,6 +73,15 @@ fn actors(node: &crate::draft::NodeDraft, problems: &mut Problems<'_>) {
         if entry.name == HOST {
             reserved("an actor", HOST, "the engine speaks there for the node", &entry.span, problems);
         }
+        if let Some(name) = AROUND.into_iter().find(|name| entry.name == *name) {
+            reserved(
+                "an actor",
+                name,
+                "results have rows of that name for what is around nodes",
+                &entry.span,
+                problems,
+            );
+        }
         for index in 0..count {
             let instance = subject::instance(&entry.name, index, count);
             if let Some(other) = taken.insert(instance.clone(), &entry.name) {
@@ -95,16 +108,23 @@ fn references(draft: &Draft, problems: &mut Problems<'_>) {
         problems.helped(node.keys.at("host"), problem, Some(help));
     }
     let nodes = || draft.names.nodes.keys().map(String::as_str);
+    let senders = draft.nodes.iter().flat_map(|node| &node.actors).filter_map(|actor| actor.sender.as_ref());
+    let outside = senders.into_iter().any(|sender| Url::is(&sender.to));
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for link in &draft.links {
-        for end in [&link.from, &link.to].into_iter().filter(|end| !draft.names.nodes.contains_key(*end)) {
-            let problem = Problem::Unknown { what: "node", name: end.clone() };
-            problems.helped(&link.span, problem, suggest::help(end, nodes()));
+        for (from, to) in &link.pairs {
+            for end in [from, to].into_iter().filter(|end| !draft.names.nodes.contains_key(*end)) {
+                if outside && end == OUTSIDE {
+                    continue;
+                }
+                let problem = Problem::Unknown { what: "node", name: end.clone() };
+                problems.helped(&link.span, problem, suggest::help(end, nodes()));
+            }
+            if seen.contains(&(from, to)) {
+                problems.rule(&link.span, format!("the link from `{from}` to `{to}` is given twice"), None);
+            }
+            seen.push((from, to));
         }
-        if seen.contains(&(&link.from, &link.to)) {
-            problems.rule(&link.span, format!("the link from `{}` to `{}` is given twice", link.from, link.to), None);
-        }
-        seen.push((&link.from, &link.to));
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::time::Span;
 
-use crate::draft::{ActorDraft, Draft, Entry, LinkDraft};
+use crate::draft::{ActorDraft, Entry};
 use crate::error::Problems;
 use crate::table::duration as words;
 use crate::tables::ExperimentTable;
@@ -13,7 +13,7 @@ use crate::tables::ExperimentTable;
 /// The longest run. Assumed: a year; the clock itself holds 584.
 pub(crate) const RUN_MAX: Span = Span::from_secs(366 * 24 * 3600);
 /// The longest wait inside a run. Assumed: nobody waits a day for an answer.
-const WAIT_MAX: Span = Span::from_secs(24 * 3600);
+pub(super) const WAIT_MAX: Span = Span::from_secs(24 * 3600);
 
 /// Durations of `[experiment]`.
 pub(super) fn experiment(entry: &Entry<ExperimentTable>, problems: &mut Problems<'_>) {
@@ -48,20 +48,12 @@ pub(super) fn sender(actor: &ActorDraft, problems: &mut Problems<'_>) {
     }
 }
 
-/// Delays of links.
-pub(super) fn links(draft: &Draft, problems: &mut Problems<'_>) {
-    for LinkDraft { span, link, .. } in draft.links.iter().chain([&draft.link]) {
-        at_most(WAIT_MAX, "delay", link.delay, span, problems);
-        at_most(WAIT_MAX, "jitter", link.jitter, span, problems);
-    }
-}
-
 /// How long one stream needs for its requests at its rate, or for its first one if there is no count.
 pub(crate) fn paced(sender: &SenderParams) -> Option<Span> {
-    sender.rate.map(|rate| rate.offset(sender.requests.unwrap_or(1)))
+    sender.mean_rate().map(|rate| rate.offset(sender.requests.unwrap_or(1)))
 }
 
-fn at_most(bound: Span, key: &str, span: Span, at: &Range<usize>, problems: &mut Problems<'_>) {
+pub(super) fn at_most(bound: Span, key: &str, span: Span, at: &Range<usize>, problems: &mut Problems<'_>) {
     if span > bound {
         problems.rule(at, format!("`{key}` is {}, at most {} are possible", words(span), words(bound)), None);
     }

@@ -1,10 +1,10 @@
 //! Rules for actors that send: whom they reach, over what, and how much.
 
 use rehearsal_core::kind::Role;
+use rehearsal_core::outside::Url;
 
-use crate::draft::{ActorDraft, Draft, Entry};
+use crate::draft::{ActorDraft, Draft, Entry, Limit, NodeDraft};
 use crate::error::{Problem, Problems};
-use crate::experiment::is_url;
 use crate::suggest;
 use crate::tables::NodeTable;
 use crate::validate::names::{CONTROL, LOGGER};
@@ -54,8 +54,8 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
         let near = beside.or_else(|| suggest::help(to, receivers.iter().map(String::as_str)));
         near.or_else(|| Some("add a node with an actor of a receiving kind".to_owned()))
     };
-    if is_url(to) {
-        return problems.helped(span, cannot("traffic goes to actors of the experiment only"), help());
+    if Url::is(to) {
+        return;
     }
     let Some((to_node, to_actor)) = to.split_once('/') else {
         let reason = format!("`{to}` is not of the form `node/actor`");
@@ -92,9 +92,34 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
 /// Datagrams have no outcome that a closed loop could wait for.
 pub(super) fn carrier(node: &str, actor: &ActorDraft, draft: &Draft, problems: &mut Problems<'_>) {
     let Some(sender) = &actor.sender else { return };
-    if sender.rate.is_none() && !draft.link_to(node, &sender.to).carrier.is_exchange() {
+    if !sender.is_paced() && actor.own.build.offers().is_none() && !draft.is_exchange(node, &sender.to) {
         let name = format!("{node}/{}", actor.actor.name);
         let reason = format!("`{name}` sends datagrams without a `rate`: they have no answer that could pace it");
         problems.rule(&actor.actor.span, reason, Some("write for instance `rate = \"100/s\"`"));
+    }
+}
+
+/// Counters that datagrams add to only when the run has ended.
+const SETTLED: [&str; 8] =
+    ["success", "invalid", "failed", "lost", "aborted", "unacknowledged", "deadline-missed", "received"];
+
+/// What is known at the end alone cannot end a run before.
+pub(super) fn aborting(draft: &Draft, problems: &mut Problems<'_>) {
+    let over_udp = |node: &NodeDraft| {
+        let targets = node.actors.iter().filter_map(|actor| actor.sender.as_ref());
+        targets.into_iter().any(|sender| !draft.is_exchange(&node.node.name, &sender.to))
+    };
+    if !draft.nodes.iter().any(over_udp) {
+        return;
+    }
+    for Limit { threshold, span } in draft.thresholds.iter().filter(|limit| limit.threshold.abort_after.is_some()) {
+        if SETTLED.contains(&threshold.metric.as_str()) {
+            let reason = format!(
+                "`{}` is known when the run has ended, because datagrams are settled then: it cannot end the run",
+                threshold.key()
+            );
+            let help = "leave `abort` out, or limit `sent.rate` or `lag.p99`, which are known on the way";
+            problems.rule(span, reason, Some(help));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a mistake in a table is answered with.
 
+use rehearsal_core::Span;
 use rehearsal_scenario::{ERRORS_MAX, LoadOptions, Problem, load as load_file};
 
 use super::kinds::registry;
@@ -163,6 +164,29 @@ fn thresholds_are_answered_where_they_stand() {
     let fine = good(&format!("{GOOD}\n[thresholds]\n\"success.rate\" = \">20/s\"\n\"lag.max\" = \"<=1s\"\n"));
     let texts: Vec<String> = fine.thresholds.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["success.rate >20/s", "lag.max <=1s"]);
+}
+
+#[test]
+fn a_threshold_that_ends_a_run_is_a_table() {
+    let with = |line: &str| format!("{GOOD}\n[thresholds]\n{line}\n");
+    let after = |line: &str| good(&with(line)).thresholds[0].abort_after;
+    assert_eq!(after("\"lost.ratio\" = { limit = \"<1%\" }"), None);
+    assert_eq!(after("\"lost.ratio\" = { limit = \"<1%\", abort = true }"), Some(Span::from_secs(10)));
+    let short = "\"lost.ratio\" = { limit = \"<1%\", abort = true, after = \"2s\" }";
+    assert_eq!(after(short), Some(Span::from_secs(2)));
+    let again = good(&good(&with(short)).resolved_toml());
+    assert_eq!(again.thresholds, good(&with(short)).thresholds);
+    tells(&bad(&with("\"lost.ratio\" = { abort = true }")), &["`limit`", "threshold `lost.ratio`"]);
+    tells(&bad(&with("\"lost.ratio\" = { limit = \"<1%\", abrot = true }")), &["`abrot`", "did you mean `abort`?"]);
+    tells(&bad(&with("\"lost.ratio\" = { limit = \"1%\", abort = true }")), &["x.toml:28:26:", "a limit begins with"]);
+    tells(
+        &bad(&with("\"lost.ratio\" = { limit = \"<1%\", after = \"2s\" }")),
+        &["`after` means nothing without `abort`"],
+    );
+    let grows = bad(&with("\"success.count\" = { limit = \">10\", abort = true }"));
+    tells(&grows, &["grows until the end", "success.rate"]);
+    let udp = with(short).replace("delay = \"1ms\"", "carrier = \"udp\"");
+    tells(&bad(&udp), &["`lost.ratio` is known when the run has ended"]);
 }
 
 #[test]

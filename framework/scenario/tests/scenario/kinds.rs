@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rehearsal_core::Pool;
-use rehearsal_core::kind::{BuildError, GroupContext, Kind, Role, Wiring};
+use rehearsal_core::kind::{BuildError, Complaint, GroupContext, Kind, Offer, Role, Wiring};
 use rehearsal_core::time::Span;
 use rehearsal_core::units::{ByteRange, ByteSize};
 use rehearsal_scenario::Registry;
@@ -16,6 +16,9 @@ pub fn registry() -> Registry {
     Registry::new()
         .with::<Sensor>()
         .with::<Camera>()
+        .with::<Client>()
+        .with::<Flow>()
+        .with::<Population>()
         .with::<Receiver>()
         .with::<Logger>()
         .with::<Controller>()
@@ -27,6 +30,8 @@ pub fn registry() -> Registry {
 pub struct SensorParams {
     #[serde(default = "kilobyte")]
     pub bytes: ByteSize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<rehearsal_core::distribution::Distribution<ByteSize>>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
@@ -36,6 +41,51 @@ pub struct CameraParams {
     pub frame: ByteRange,
     #[serde(default)]
     pub encode: Encode,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct FlowParams {
+    pub bytes: ByteSize,
+    #[serde(default)]
+    pub gaps: Gaps,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Copy, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gaps {
+    #[default]
+    Even,
+    Random,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct PopulationParams {
+    pub users: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users_max: Option<u32>,
+    #[serde(default = "one_port")]
+    pub ports: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagram: Option<rehearsal_models::diagram::Diagram>,
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub targets: std::collections::BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<Change>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    pub at: Span,
+    pub users: u32,
+}
+
+const fn one_port() -> u16 {
+    1
 }
 
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Copy, Default)]
@@ -56,8 +106,21 @@ pub struct ReceiverParams {
     pub backlog: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ByteSize>,
     #[serde(default)]
     pub analyzer: Analyzer,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Workers>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct Workers {
+    pub from: Vec<String>,
+    pub workers: u32,
+    #[serde(default = "sixty_four")]
+    pub backlog: u32,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Copy, Default)]
@@ -105,8 +168,35 @@ macro_rules! kinds {
 kinds! {
     Sensor, "sensor", Sender, SensorParams;
     Camera, "camera", Sender, CameraParams;
+    Client, "client", Sender, NoKeys;
+    Flow, "flow", Sender, FlowParams;
     Receiver, "receiver", Receiver, ReceiverParams;
     Logger, "logger", Service, NoKeys;
     Controller, "controller", Service, NoKeys;
     Aggregator, "aggregator", Service, NoKeys;
+}
+
+/// Users pace themselves: what they offer is told, and the keys of other senders need not be there.
+pub struct Population;
+
+impl Kind for Population {
+    const NAME: &'static str = "population";
+    const SUMMARY: &'static str = "users that do nothing";
+    const ROLE: Role = Role::Sender;
+    type Params = PopulationParams;
+
+    fn build(_: &PopulationParams, _: &GroupContext<'_>, _: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
+        Err(BuildError::group("this kind only has keys"))
+    }
+
+    fn check(params: &PopulationParams) -> Vec<Complaint> {
+        let flaws = params.diagram.as_ref().map(|diagram| diagram.flaws()).unwrap_or_default().into_iter();
+        let path = |path: Vec<String>| std::iter::once("diagram".to_owned()).chain(path).collect();
+        flaws.map(|flaw| Complaint { path: path(flaw.path), reason: flaw.reason }).collect()
+    }
+
+    fn offers(params: &PopulationParams) -> Option<Offer> {
+        let per_second = Some(f64::from(params.users) * 0.5);
+        Some(Offer { text: format!("{} users", params.users), per_second, bytes: Some(100.0) })
+    }
 }

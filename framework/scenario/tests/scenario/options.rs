@@ -189,6 +189,24 @@ fn what_datagrams_and_addresses_mean_is_told() {
     let notes = load(&format!("{udp}[thresholds]\n\"response.p99\" = \"<1s\"\n")).expect("loads").notes;
     let notes = notes.join("\n");
     tells(&notes, &["threshold `response.p99 <1s` cannot be measured over `udp`"]);
+    assert!(!notes.contains("record_requests"), "{notes}");
+    let kept = udp.replace("[experiment]", "[experiment]\nrecord_requests = \"100%\"");
+    let notes = load(&kept).expect("loads").notes.join("\n");
+    tells(&notes, &["`record_requests` keeps exchanges: none of sensor/main, whose datagrams have no answer"]);
+    let notes = load(&udp).expect("loads").notes.join("\n");
     tells(&notes, &["receiver/main: its analyzer does not act on datagrams"]);
     tells(&notes, &["listens on 192.0.2.1:7000, which is not loopback: `emulate` needs `--allow 192.0.2.1/32`"]);
+}
+
+#[test]
+fn a_threshold_that_could_end_the_run_only_after_its_end_is_told() {
+    let notes = |after: &str| {
+        let limit = format!("\"lag.p99\" = {{ limit = \"<1s\", abort = true{after} }}");
+        let notes = load(&format!("{GOOD}[thresholds]\n{limit}\n")).expect("loads").notes;
+        notes.into_iter().filter(|note| note.starts_with("threshold")).collect::<Vec<_>>()
+    };
+    let told = "threshold `lag.p99 <1s` never ends the run: it may from 10 s on (`after`), and the run takes 10 s";
+    assert_eq!(notes(", after = \"10s\""), [told]);
+    assert_eq!(notes(""), [told], "ten seconds is what `after` is without a word");
+    assert_eq!(notes(", after = \"9s\""), [""; 0]);
 }

@@ -10,8 +10,8 @@ use super::support::{GOOD, good, tells};
 
 /// Everything of a plan that can be compared, except the folder it stands in.
 fn text(plan: &Plan) -> String {
-    let Plan { info, seed, repetition, base: _, hosts, nodes, links, routes } = plan;
-    format!("{info:#?}\n{seed} {repetition}\n{hosts:#?}\n{nodes:#?}\n{links:#?}\n{routes:#?}")
+    let Plan { info, seed, record_requests, repetition, base: _, hosts, nodes, links, routes } = plan;
+    format!("{info:#?}\n{seed} {record_requests} {repetition}\n{hosts:#?}\n{nodes:#?}\n{links:#?}\n{routes:#?}")
 }
 
 #[test]
@@ -45,6 +45,29 @@ fn counts_are_multiplied_out_and_services_added() {
     assert_eq!((plan.nodes[0].host, plan.nodes[2].host), (Some(0), None));
     assert_eq!(plan.link(0, 2).delay, Span::from_millis(1));
     assert_eq!(plan.link(2, 0).delay, Span::ZERO);
+}
+
+/// An aggregator that was added can have a node of its own, and the resolved experiment loads to the same plan; one that
+/// the file places stays.
+#[test]
+fn an_added_aggregator_can_be_set_apart() {
+    let mut experiment = good(GOOD);
+    assert_eq!(experiment.set_aggregator_apart().as_deref(), Some("aggregator"));
+    assert_eq!(experiment.set_aggregator_apart().as_deref(), Some("aggregator"), "twice is once");
+    let plan = experiment.plan(0);
+    let last: Vec<String> = plan.nodes[plan.nodes.len() - 2..]
+        .iter()
+        .map(|node| {
+            format!("{} {:?} {}", node.name, node.groups.iter().map(|g| g.kind).collect::<Vec<_>>(), node.measured)
+        })
+        .collect();
+    let wanted = [r#"control ["controller", "logger"] false"#, r#"aggregator ["aggregator", "logger"] false"#];
+    assert_eq!(last, wanted);
+    assert_eq!(text(&good(&experiment.resolved_toml()).plan(0)), text(&plan));
+    let together = "[nodes.lead.actors.a]\nkind = \"controller\"\n[nodes.lead.actors.b]\nkind = \"aggregator\"\n";
+    assert_eq!(good(&format!("{GOOD}{together}")).set_aggregator_apart(), None);
+    let apart = "[nodes.lead.actors.a]\nkind = \"controller\"\n[nodes.books.actors.b]\nkind = \"aggregator\"\n";
+    assert_eq!(good(&format!("{GOOD}{apart}")).set_aggregator_apart().as_deref(), Some("books"));
 }
 
 #[test]

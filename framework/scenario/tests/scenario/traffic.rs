@@ -1,5 +1,7 @@
 //! What is answered when parts of an experiment do not fit each other.
 
+use rehearsal_core::plan::{Carrier, Impose};
+
 use super::support::{GOOD, bad, good, load, spoilt, tells};
 
 #[test]
@@ -14,7 +16,7 @@ fn references_are_followed_or_answered() {
     );
     tells(&spoilt("\"receiver/main\"", "\"receiver\""), &["not of the form `node/actor`", "write `receiver/main`"]);
     tells(&spoilt("\"receiver/main\"", "\"sensor/main\""), &["`sensor/main` cannot receive: it would send to itself"]);
-    tells(&spoilt("\"receiver/main\"", "\"http://a/\""), &["cannot receive", "write `receiver/main`"]);
+    tells(&spoilt("\"receiver/main\"", "\"ftp://a/\""), &["`ftp://` cannot be sent to", "http://127.0.0.1:8080"]);
     tells(&spoilt("to = \"receiver/main\"\n", ""), &["x.toml:14:", "actor `sensor/main` lacks the key `to`"]);
     tells(&spoilt("host = \"lab\"", "host = \"lap\""), &["x.toml:11:8: there is no host `lap`", "did you mean `lab`?"]);
     tells(
@@ -60,6 +62,11 @@ fn a_run_ends_in_exactly_one_way() {
     tells(&bad(receiver), &["there is no sender"]);
     let out = spoilt("duration = \"10s\"", "duration = \"10s\"\nwarmup = \"6s\"\ncooldown = \"4s\"");
     tells(&out, &["`warmup` (6s) and `cooldown` (4s) leave nothing of the 10s to measure"]);
+    let part = spoilt("duration = \"10s\"", "duration = \"10s\"\nwarmup = \"4s\"\ncooldown = \"5500ms\"");
+    tells(&part, &["x.toml:5:10: ", "leave no whole second of the 10s to measure", "help: make the run longer"]);
+    let one =
+        good(&GOOD.replace("duration = \"10s\"", "duration = \"10s\"\nwarmup = \"4500ms\"\ncooldown = \"3500ms\""));
+    assert_eq!(one.cooldown.as_nanos(), 3_500_000_000, "second 5 is left");
 }
 
 #[test]
@@ -98,4 +105,26 @@ fn one_controller_leads_and_is_not_measured() {
         &["an experiment has one controller"],
     );
     tells(&bad(&format!("{led}count = 2\n")), &["an experiment has one controller"]);
+}
+
+#[test]
+fn a_link_says_who_imposes_it_and_what_comes_to_nothing() {
+    let link = |lines: &str| good(&GOOD.replace("delay = \"1ms\"", lines));
+    let whole = "carrier = \"nats\"\ndelay = \"1ms\"\njitter = \"1ms\"\nreorder = true\nimpose = \"userspace\"";
+    let experiment = link(whole);
+    let spec = experiment.link_to("sensor", "receiver/main");
+    assert_eq!((spec.carrier, spec.impose, spec.reorder), (Carrier::Nats, Impose::Userspace, true));
+    assert_eq!(good(&experiment.resolved_toml()).links, experiment.links, "it is written as it was read");
+    assert_eq!(experiment.notes.iter().filter(|n| n.starts_with("link")).count(), 0, "{:?}", experiment.notes);
+    let note = |lines: &str| {
+        let notes = link(lines).notes.into_iter().filter(|n| n.starts_with("link `sensor->receiver`"));
+        notes.collect::<Vec<_>>().join("\n")
+    };
+    tells(&note("impose = \"kernel\""), &["`impose` means nothing without `rate`"]);
+    tells(&note("reorder = true"), &["`reorder` means nothing without `jitter`"]);
+    tells(&note("carrier = \"nats\"\nconnection = \"per-request\""), &["`connection` means nothing over `nats`"]);
+    tells(
+        &spoilt("delay = \"1ms\"", "impose = \"user\""),
+        &["x.toml:25:10: `impose`: `user` is not one of its values", "`kernel`, `none`, `userspace`"],
+    );
 }
