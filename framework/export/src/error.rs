@@ -47,6 +47,12 @@ pub enum ExportError {
         /// Why.
         source: ParquetError,
     },
+    /// There is hardly room on the disk: what is left is needed to end the bundle.
+    #[error("the disk of {path} is full: from here on nothing is stored")]
+    Full {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A value cannot be put into JSON.
     #[error("{path} cannot be composed")]
     Compose {
@@ -78,6 +84,26 @@ pub enum ExportError {
         path: PathBuf,
         /// Why.
         source: serde_json::Error,
+    },
+    /// A table of a bundle is broken.
+    #[error("{path} is broken")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ParquetError,
+    },
+    /// A table of a bundle is longer than what is read.
+    #[error(
+        "{path} has {rows} rows, at most {rows_max} are read; shorten the run or report its repetitions one by one"
+    )]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its rows.
+        rows: i64,
+        /// The most that are read.
+        rows_max: i64,
     },
     /// A bundle of a later version.
     #[error("{path} has schema version {found}, this program reads up to {known}")]

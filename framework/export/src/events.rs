@@ -59,7 +59,8 @@ impl Events {
     /// Adds an event that was seen in the reports, at the end of a second of the run.
     pub fn seen(&mut self, second: u32, kind: &str, node: &str, actor: &str, text: String) -> Result<(), ExportError> {
         let owned = |text: &str| text.to_owned();
-        let event = LifeEvent { at: Time::ZERO, kind: owned(kind), node: owned(node), actor: owned(actor), text };
+        let (kind, node, actor) = (owned(kind), owned(node), owned(actor));
+        let event = LifeEvent { kind, node, actor, text, ..LifeEvent::default() };
         self.wait(When::Second(second), event)
     }
 

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::ExportError;
-
-/// Bytes that are written and removed again to see whether the disk has room at all; assumed, enough for a short run.
-const PROBE_BYTES: usize = 1 << 20;
+use crate::room::Room;
 
 /// A folder `NAME.partial` that becomes `NAME`.
 #[derive(Debug)]
@@ -17,6 +15,8 @@ pub(crate) struct Folder {
     /// Whether it is kept if it never becomes whole.
     keep: bool,
     done: bool,
+    /// Set aside until its end comes.
+    room: Option<Room>,
 }
 
 impl Folder {
@@ -35,8 +35,8 @@ impl Folder {
             fs::create_dir_all(parent).map_err(unwritable)?;
         }
         fs::create_dir(&partial).map_err(unwritable)?;
-        let folder = Folder { name: name.clone(), partial, keep: false, done: false };
-        folder.probe().map_err(unwritable)?;
+        let mut folder = Folder { name: name.clone(), partial, keep: false, done: false, room: None };
+        folder.room = Some(Room::set_aside(&folder.partial).map_err(unwritable)?);
         Ok(folder)
     }
 
@@ -61,6 +61,17 @@ impl Folder {
         write_synced(&path, content).map_err(|source| ExportError::Write { path, source })
     }
 
+    /// Whether there is room for one more record.
+    pub fn has_room(&self) -> Result<(), ExportError> {
+        self.room.as_ref().map_or(Ok(()), Room::check)
+    }
+
+    /// Its end comes: what was set aside for it is there to be used.
+    pub fn give_back(&mut self) -> Result<(), ExportError> {
+        let given = self.room.take().map_or(Ok(()), Room::give_back);
+        given.map_err(|source| ExportError::Write { path: self.partial.clone(), source })
+    }
+
     /// Gives it its name.
     pub fn finish(mut self) -> Result<PathBuf, ExportError> {
         if fs::symlink_metadata(&self.name).is_ok() {
@@ -70,12 +81,6 @@ impl Folder {
             .map_err(|source| ExportError::Unwritable { path: self.name.clone(), source })?;
         self.done = true;
         Ok(self.name.clone())
-    }
-
-    fn probe(&self) -> io::Result<()> {
-        let path = self.file("probe");
-        let written = write_synced(&path, &vec![0xA5; PROBE_BYTES]);
-        written.and(fs::remove_file(path))
     }
 }
 
@@ -131,6 +136,9 @@ mod tests {
         let name = scratch.path().join("run");
         let mut folder = Folder::create(&name).unwrap();
         folder.write("a", b"1").unwrap();
+        assert_eq!((folder.has_room().is_ok(), folder.file("reserve").exists()), (true, true));
+        folder.give_back().unwrap();
+        assert!(!folder.file("reserve").exists());
         folder.keep();
         drop(folder);
         assert!(partial(&name).join("a").exists());

@@ -19,14 +19,14 @@ const FILE: &str = "index.json";
 /// The repetitions of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// See [`SCHEMA_VERSION`].
-    pub schema_version: u32,
-    /// The experiment's name.
-    pub experiment: String,
     /// The worst of the repetitions' verdicts.
     pub status: Status,
     /// The worst of their exit codes.
     pub exit_code: u8,
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The experiment's name.
+    pub experiment: String,
     /// All of them, in order.
     pub repetitions: Vec<Repetition>,
 }

@@ -8,29 +8,37 @@
 //! | `manifest.json` | where it comes from, and the SHA-256 of the other files ([`Manifest`]) |
 //! | `experiment.toml` | the resolved experiment |
 //! | `series.parquet` | one row per second and actor group, and per second and node |
-//! | `latency.hlog` | one HdrHistogram per second, group and metric, readable by the standard tools |
+//! | `latency.hlog` | HdrHistograms by second, group and metric, readable by the standard tools |
 //! | `events.parquet` | life cycle, faults, losses, gaps |
 //! | `summary.json` | what the run came to ([`Summary`]) |
 //! | `verdict.json` | may these numbers be trusted? ([`Verdict`]), and the experiment's thresholds |
 //! | `series.csv` | the series as text, on request |
 //!
 //! The same records in the same order give the same bytes; a simulated bundle holds no wall time and no machine name.
-//! Reading order: [`BundleMeta`] and [`RunFacts`] (what goes in), [`Summary`] and [`Verdict`] (what comes out).
+//! Reading order: [`BundleMeta`] and [`RunFacts`] (what goes in), [`Summary`] and [`Verdict`] (what comes out);
+//! [`Bundle`], [`Frame`] and [`merge_latency`] (what is read back).
 
 mod books;
+mod columns;
+mod encoded;
 mod error;
 mod events;
 mod folder;
+mod frame;
 pub mod index;
 mod latency;
 mod manifest;
+mod merged;
 mod meta;
 mod percentiles;
 mod reader;
+mod requests;
+mod room;
 mod series;
+mod spectrum;
 pub mod summary;
 mod table;
-mod tallies;
+pub mod tallies;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -38,13 +46,18 @@ mod threshold;
 pub mod verdict;
 mod writer;
 
+pub use columns::{NamedColumn, Values, write_columns};
 pub use error::ExportError;
+pub use frame::Frame;
 pub use manifest::Manifest;
-pub use meta::{BundleMeta, Clock, Engine, Fault, GroupFacts, HostFacts, Overcommit, RunFacts, Target};
+pub use meta::{
+    BundleMeta, Clock, Engine, Fault, GroupFacts, HostFacts, Overcommit, RunFacts, Target, TargetAddresses,
+};
 pub use percentiles::Percentiles;
 pub use reader::Bundle;
-pub use summary::Summary;
-pub use text::Report;
-pub use threshold::{Judgement, Op, Threshold, ThresholdResult, evaluate, is_known};
+pub use spectrum::{Interval, merge_latency};
+pub use summary::{HostClock, Measuring, NodeResources, NodeStart, Summary, Sums};
+pub use text::{Grid, Report};
+pub use threshold::{Aborted, Judgement, Op, StandIn, Threshold, ThresholdResult, evaluate, is_known, measure};
 pub use verdict::{Evidence, Limits, Reason, Severity, Status, Verdict, exit_code};
 pub use writer::{BundleWriter, Finished, VerdictFile};

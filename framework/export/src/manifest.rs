@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
+use rehearsal_core::plan::{Impose, LatencyInterval};
 use rehearsal_core::time::Span;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::ExportError;
-use crate::meta::{BundleMeta, Clock, Engine, HostFacts, RunFacts};
-use crate::summary::SCHEMA_VERSION;
+use crate::meta::{BundleMeta, Clock, Engine, HostFacts, RunFacts, TargetAddresses};
+use crate::summary::{HostClock, SCHEMA_VERSION};
+use crate::verdict::{Bounds, Change, Rule};
 
 /// The manifest's own name.
 pub(crate) const FILE: &str = "manifest.json";
@@ -35,10 +37,26 @@ pub struct Manifest {
     pub tool_version: String,
     /// Where the nodes ran.
     pub placement: String,
+    /// Who makes each link of the experiment file what it says in emulation, by its name there: `none`, `userspace` or
+    /// `kernel`.
+    #[serde(default)]
+    pub impose: BTreeMap<String, Impose>,
+    /// Whether vCPU and memory limits were enforced; `None` when there were none.
+    #[serde(default)]
+    pub limits_enforced: Option<bool>,
+    /// What the verdict was measured by, by the words of its reasons; bounds in the unit that each stands for.
+    #[serde(default)]
+    pub verdict_limits: BTreeMap<Rule, Bounds>,
+    /// Limits that are not the usual ones, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdict_limits_changed: Vec<String>,
     /// The experiment's machines.
     pub hosts: Vec<HostFacts>,
     /// How far the hosts' clocks are known.
     pub clock: Clock,
+    /// The hosts that agents spoke for, and their clocks; times of all of them are translated to the leader's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<HostClock>,
     /// When traffic began, ns since the run's creation; second 0 of the series, and time 0 of the events, begin here.
     /// In an emulation the Unix time is `created_unix_ns + started_ns`, to the time it takes to build the run.
     pub started_ns: u64,
@@ -50,11 +68,23 @@ pub struct Manifest {
     pub cooldown_ns: u64,
     /// How long traffic was to run, ns; `None` for a count-driven run.
     pub planned_ns: Option<u64>,
+    /// Seconds that share an interval of `latency.hlog`.
+    #[serde(default)]
+    pub latency_interval: LatencyInterval,
     /// When the run was created, ns since the Unix epoch: the origin of `started_ns` and `stopped_ns`. `None` in a
     /// simulated bundle, whose origin is virtual time 0.
     pub created_unix_ns: Option<u64>,
     /// The machine the program ran on; `None` in a simulated bundle.
     pub machine: Option<String>,
+    /// Targets outside of the experiment, and where they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetAddresses>,
+    /// Reasons not to start that somebody overrode with `--force`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<String>,
+    /// What the user said of the run, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
     /// Every other file and its SHA-256, in hexadecimal digits.
     pub files: BTreeMap<String, String>,
 }
@@ -72,15 +102,24 @@ impl Manifest {
             engine: meta.engine,
             tool_version: meta.tool_version.clone(),
             placement: facts.placement.clone(),
+            impose: facts.impose.clone(),
+            limits_enforced: facts.limits_enforced,
+            verdict_limits: meta.limits.all(),
+            verdict_limits_changed: meta.limits.changes().iter().map(Change::text).collect(),
             hosts: meta.hosts.clone(),
             clock: facts.clock,
+            clocks: facts.clocks.clone(),
             started_ns: facts.started.as_nanos(),
             stopped_ns: facts.stopped.as_nanos(),
             warmup_ns: meta.warmup.as_nanos(),
             cooldown_ns: meta.cooldown.as_nanos(),
             planned_ns: meta.planned.map(Span::as_nanos),
+            latency_interval: meta.latency_interval,
             created_unix_ns: meta.created_unix_ns.filter(|_| real),
             machine: meta.machine.clone().filter(|_| real),
+            targets: meta.targets.clone(),
+            forced: meta.forced.clone(),
+            tags: meta.tags.clone(),
             files: files(folder)?,
         })
     }

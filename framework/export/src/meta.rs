@@ -1,26 +1,45 @@
 //! What a caller tells about a run: [`BundleMeta`] before it starts, [`RunFacts`] when it has ended.
 
+use std::collections::BTreeMap;
+
 use rehearsal_core::kind::Role;
+use rehearsal_core::life::{LossWindow, OnLoss};
 use rehearsal_core::parts::tally::Tally;
+use rehearsal_core::plan::{Impose, LatencyInterval};
+use rehearsal_core::run::{ConnectionEnd, LinkEnd};
+use rehearsal_core::steer::Steer;
 use rehearsal_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::books::Trim;
-use crate::threshold::Threshold;
+use crate::summary::{HostClock, NodeStart};
+use crate::threshold::{Aborted, Threshold};
 use crate::verdict::Limits;
 
 /// Which engine ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// Virtual time.
+    #[default]
     Simulate,
     /// Real hosts and real traffic.
     Emulate,
 }
 
+/// A target outside of the experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetAddresses {
+    /// Scheme, host and port.
+    pub target: String,
+    /// Every address that its name led to, with the port.
+    pub addresses: Vec<String>,
+    /// The one that requests went to.
+    pub used: String,
+}
+
 /// What is known before a run starts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BundleMeta {
     /// Which engine will run.
     pub engine: Engine,
@@ -46,12 +65,24 @@ pub struct BundleMeta {
     pub machine: Option<String>,
     /// When the run was created, ns since the epoch. Left out of a simulated bundle.
     pub created_unix_ns: Option<u64>,
+    /// Where targets outside are, as it was looked up before the start.
+    #[serde(default)]
+    pub targets: Vec<TargetAddresses>,
+    /// Reasons not to start that somebody overrode.
+    #[serde(default)]
+    pub forced: Vec<String>,
     /// Whether to write `series.csv` too.
     pub csv: bool,
+    /// Seconds that share an interval of `latency.hlog`.
+    #[serde(default)]
+    pub latency_interval: LatencyInterval,
     /// What the user wants to hold.
     pub thresholds: Vec<Threshold>,
     /// What the verdict is measured by.
     pub limits: Limits,
+    /// What the user says of the run, by name, to find it again.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 impl BundleMeta {
@@ -81,9 +112,13 @@ impl Default for BundleMeta {
             planned: None,
             machine: None,
             created_unix_ns: None,
+            targets: Vec::new(),
+            forced: Vec::new(),
             csv: false,
+            latency_interval: LatencyInterval::Auto,
             thresholds: Vec::new(),
             limits: Limits::default(),
+            tags: BTreeMap::new(),
         }
     }
 }
@@ -102,7 +137,7 @@ pub struct HostFacts {
 }
 
 /// What is known when a run has ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunFacts {
     /// When traffic began.
     pub started: Time,
@@ -120,24 +155,49 @@ pub struct RunFacts {
     pub schedule_digest: Option<String>,
     /// Largest difference between the nodes' starts, ns.
     pub start_skew_ns: Option<u64>,
+    /// When each node began, where nodes run in processes of their own.
+    pub starts: Vec<NodeStart>,
+    /// The clocks of hosts, where nodes ran on several.
+    pub clocks: Vec<HostClock>,
     /// Actors that panicked, and whatever else broke.
     pub faults: Vec<Fault>,
     /// Nodes that fell silent.
     pub lost_nodes: Vec<String>,
+    /// What follows when a node is lost.
+    pub on_loss: OnLoss,
+    /// Times in which nobody knew of a node.
+    pub losses: Vec<LossWindow>,
+    /// Which process of a node told its final counters, from 0; only those of which there was more than one.
+    pub incarnations: BTreeMap<String, u32>,
+    /// What was done to the load on the way, in the order of time.
+    pub steers: Vec<Steer>,
     /// Whether somebody stopped the run before its end.
     pub interrupted: bool,
+    /// The threshold that ended the run before its end, if one did.
+    #[serde(default)]
+    pub aborted: Option<Aborted>,
     /// How far the hosts' clocks are known.
     pub clock: Clock,
     /// Whether vCPU and memory limits were enforced; `None` when there were none.
     pub limits_enforced: Option<bool>,
+    /// Why they were not.
+    pub limits_why: Option<String>,
     /// Whether a simulation had measured costs; `None` for an emulation.
     pub calibrated: Option<bool>,
+    /// Which calibration that was, if any.
+    pub calibration: Option<String>,
     /// What a simulation did outside of what was calibrated.
     pub outside_calibration: Vec<String>,
     /// Hosts with more enforced vCPU than cores.
     pub overcommitted: Vec<Overcommit>,
     /// Where the nodes ran, such as `embedded`.
     pub placement: String,
+    /// Who made each link of the experiment file what it says, by its name there.
+    pub impose: BTreeMap<String, Impose>,
+    /// What links did that were simulated or imposed.
+    pub links: Vec<LinkEnd>,
+    /// Connections that senders opened.
+    pub connections: Vec<ConnectionEnd>,
     /// Whatever else a reader should know.
     pub notes: Vec<String>,
     /// Whether DEGRADED counts like INVALID in the exit code.
@@ -145,7 +205,7 @@ pub struct RunFacts {
 }
 
 /// What a group was meant to do, and what its engine says it did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupFacts {
     /// The node instance, `camera-1`.
     pub node: String,
@@ -180,6 +240,9 @@ pub struct Target {
     pub requests: Option<u64>,
     /// Whether gaps are random or come from a trace, so that a second's count says little.
     pub stochastic: bool,
+    /// Of random gaps: variance of counts by their mean over a long time, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispersion: Option<f64>,
 }
 
 impl Target {

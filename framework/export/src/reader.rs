@@ -27,17 +27,24 @@ impl Bundle {
     /// Opens the bundle in a folder.
     ///
     /// # Errors
-    /// When it is no bundle, or one of a later version.
+    /// When it is no bundle, one of a later version or of none, or one whose files are of different versions.
     pub fn open(folder: &Path) -> Result<Self, ExportError> {
         let version = read::<serde_json::Value>(folder, manifest::FILE)?["schema_version"].as_u64().unwrap_or(0);
-        if version > SCHEMA_VERSION.into() {
+        let other = |name: &str, version: u64| {
             let found = u32::try_from(version).unwrap_or(u32::MAX);
-            return Err(ExportError::Schema { path: folder.join(manifest::FILE), found, known: SCHEMA_VERSION });
+            Err(ExportError::Schema { path: folder.join(name), found, known: SCHEMA_VERSION })
+        };
+        if version == 0 || version > SCHEMA_VERSION.into() {
+            return other(manifest::FILE, version);
+        }
+        let summary: Summary = read(folder, "summary.json")?;
+        if u64::from(summary.schema_version) != version {
+            return other("summary.json", summary.schema_version.into());
         }
         Ok(Bundle {
             path: folder.to_owned(),
             manifest: read(folder, manifest::FILE)?,
-            summary: read(folder, "summary.json")?,
+            summary,
             verdict: read(folder, "verdict.json")?,
         })
     }

@@ -1,4 +1,5 @@
-//! `series.parquet`: one row per second and actor group, and one per second and node under the actor name `host`.
+//! `series.parquet`: one row per second and actor group, one per second and node under the actor name `host`, one per
+//! second and machine under `machine`, and under `process` one of a process that several nodes share.
 //!
 //! Counters are those of the second alone. What is unknown is null: host columns in the row of a group, group columns
 //! in the row of a host, percentiles of a second without values, and the counters of a second that a later row holds.
@@ -15,9 +16,7 @@ use crate::folder::Folder;
 use crate::percentiles::Part;
 use crate::table::{Cell, Column, Holds, Table};
 
-/// The actor and kind of a node's own row.
-pub(crate) const HOST: &str = "host";
-const FILE: &str = "series.parquet";
+pub(crate) const FILE: &str = "series.parquet";
 const CSV: &str = "series.csv";
 
 const fn key(name: &'static str, holds: Holds) -> Column {
@@ -25,6 +24,10 @@ const fn key(name: &'static str, holds: Holds) -> Column {
 }
 const fn whole(name: &'static str) -> Column {
     Column { name, holds: Holds::Int64, nullable: true }
+}
+/// A count of one second, or what a process has of something: below 2^31.
+const fn small(name: &'static str) -> Column {
+    Column { name, holds: Holds::Int32, nullable: true }
 }
 const fn real(name: &'static str) -> Column {
     Column { name, holds: Holds::Double, nullable: true }
@@ -43,6 +46,25 @@ pub(crate) const COLUMNS: &[Column] = &[
     real("memory_percent"),
     real("steal_percent"),
     whole("throttled_ns"),
+    real("cpu_host_percent"),
+    real("cpu_run_percent"),
+    real("thread_busy_percent"),
+    real("cpu_used_ghz"),
+    small("context_switches"),
+    small("voluntary_switches"),
+    small("involuntary_switches"),
+    small("open_files"),
+    whole("open_files_limit"),
+    small("open_sockets"),
+    small("ephemeral_ports"),
+    small("ephemeral_ports_limit"),
+    small("udp_in_errors"),
+    small("udp_receive_buffer_errors"),
+    small("udp_send_buffer_errors"),
+    small("tcp_retransmitted"),
+    small("tcp_listen_overflows"),
+    small("tcp_listen_drops"),
+    small("tcp_receive_buffer_drops"),
     whole("generated"),
     whole("sent"),
     whole("success"),
@@ -67,12 +89,20 @@ pub(crate) const COLUMNS: &[Column] = &[
     real("handling_mean_ns"),
     whole("lag_p99_ns"),
     whole("blocked_p99_ns"),
+    whole("one_way_p50_ns"),
+    whole("one_way_p99_ns"),
+    whole("inter_departure_p50_ns"),
+    whole("inter_departure_p99_ns"),
+    whole("jitter_p50_ns"),
+    whole("jitter_p99_ns"),
+    whole("ipdv_p99_ns"),
     whole("queue_length"),
     whole("open"),
 ];
 const KEYS: usize = 5;
-const HOST_COLUMNS: usize = 6;
+const HOST_COLUMNS: usize = 25;
 const COUNTERS: usize = 16;
+const TIMES: usize = 15;
 
 /// One second of one group.
 pub(crate) struct GroupRow<'a> {
@@ -121,15 +151,11 @@ impl Series {
         self.push(cells)
     }
 
-    /// Adds a node's row.
+    /// Adds the row of a node, a process or a machine.
     pub fn host(&mut self, sample: &HostSample) -> Result<(), ExportError> {
-        let mut cells = keys(sample.second, &sample.node, HOST, HOST, None);
-        cells.push(Cell::or_null(sample.cpu_percent, Cell::Real));
-        cells.push(Cell::or_null(sample.cpu_ghz, Cell::Real));
-        cells.push(Cell::or_null(sample.memory_bytes, Cell::count));
-        cells.push(Cell::or_null(sample.memory_percent, Cell::Real));
-        cells.push(Cell::or_null(sample.steal_percent, Cell::Real));
-        cells.push(Cell::or_null(sample.throttled_ns, Cell::count));
+        let name = sample.scope.name();
+        let mut cells = keys(sample.second, &sample.node, name, name, None);
+        cells.extend(resources(sample));
         cells.resize(COLUMNS.len(), Cell::Null);
         self.push(cells)
     }
@@ -156,6 +182,41 @@ fn keys(second: u32, node: &str, actor: &str, kind: &str, instances: Option<u32>
     cells
 }
 
+/// In the order of the columns from `cpu_percent` to `tcp_receive_buffer_drops`.
+fn resources(sample: &HostSample) -> [Cell; HOST_COLUMNS] {
+    let real = |value: Option<f64>| Cell::or_null(value, Cell::Real);
+    let whole = |value: Option<u64>| Cell::or_null(value, Cell::count);
+    let small =
+        |value: Option<u64>| Cell::or_null(value, |count| Cell::Int(i32::try_from(count).unwrap_or(i32::MAX).into()));
+    [
+        real(sample.cpu_percent),
+        real(sample.cpu_ghz),
+        whole(sample.memory_bytes),
+        real(sample.memory_percent),
+        real(sample.steal_percent),
+        whole(sample.throttled_ns),
+        real(sample.cpu_host_percent),
+        real(sample.cpu_run_percent),
+        real(sample.thread_busy_percent),
+        real(sample.cpu_used_ghz),
+        small(sample.context_switches),
+        small(sample.voluntary_switches),
+        small(sample.involuntary_switches),
+        small(sample.open_files),
+        whole(sample.open_files_limit),
+        small(sample.open_sockets),
+        small(sample.ephemeral_ports),
+        small(sample.ephemeral_ports_limit),
+        small(sample.udp_in_errors),
+        small(sample.udp_receive_buffer_errors),
+        small(sample.udp_send_buffer_errors),
+        small(sample.tcp_retransmitted),
+        small(sample.tcp_listen_overflows),
+        small(sample.tcp_listen_drops),
+        small(sample.tcp_receive_buffer_drops),
+    ]
+}
+
 /// In the order of the columns from `generated` to `served`.
 fn counters(t: &Tally) -> [u64; COUNTERS] {
     [
@@ -178,9 +239,9 @@ fn counters(t: &Tally) -> [u64; COUNTERS] {
     ]
 }
 
-/// In the order of the columns from `response_p50_ns` to `blocked_p99_ns`.
-fn times(parts: &[Part]) -> [Cell; 8] {
-    let of = |metric| parts.iter().find(|part| part.metric == metric && !part.histogram.is_empty());
+/// In the order of the columns from `response_p50_ns` to `ipdv_p99_ns`.
+fn times(parts: &[Part]) -> [Cell; TIMES] {
+    let of = |metric| parts.iter().find(|part| part.metric == metric && !part.merged.is_empty());
     let at = |metric, share| Cell::or_null(of(metric).and_then(|part| part.merged.quantile(share)), Cell::count);
     [
         at(Metric::Response, 0.50),
@@ -188,9 +249,16 @@ fn times(parts: &[Part]) -> [Cell; 8] {
         at(Metric::Service, 0.99),
         at(Metric::Handling, 0.50),
         at(Metric::Handling, 0.99),
-        Cell::or_null(of(Metric::Handling), |part| Cell::Real(part.histogram.mean())),
+        Cell::or_null(of(Metric::Handling), |part| Cell::Real(part.merged.mean())),
         at(Metric::Lag, 0.99),
         at(Metric::Blocked, 0.99),
+        at(Metric::OneWay, 0.50),
+        at(Metric::OneWay, 0.99),
+        at(Metric::InterDeparture, 0.50),
+        at(Metric::InterDeparture, 0.99),
+        at(Metric::Jitter, 0.50),
+        at(Metric::Jitter, 0.99),
+        at(Metric::Ipdv, 0.99),
     ]
 }
 
@@ -245,7 +313,7 @@ mod tests {
         assert_eq!(at("cpu_percent"), Some(KEYS));
         assert_eq!(at("generated"), Some(KEYS + HOST_COLUMNS));
         assert_eq!(at("response_p50_ns"), Some(KEYS + HOST_COLUMNS + COUNTERS));
-        assert_eq!(at("queue_length"), Some(KEYS + HOST_COLUMNS + COUNTERS + 8));
-        assert_eq!(COLUMNS.len(), KEYS + HOST_COLUMNS + COUNTERS + 10);
+        assert_eq!(at("queue_length"), Some(KEYS + HOST_COLUMNS + COUNTERS + TIMES));
+        assert_eq!(COLUMNS.len(), KEYS + HOST_COLUMNS + COUNTERS + TIMES + 2);
     }
 }

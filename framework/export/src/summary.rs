@@ -8,23 +8,30 @@
 use std::collections::BTreeMap;
 
 use rehearsal_core::parts::tally::Tally;
+use rehearsal_core::run::ConnectionEnd;
 use serde::{Deserialize, Serialize};
 
-pub use crate::books::NodeResources;
+pub use crate::books::{Measuring, NodeResources, Sums};
 use crate::meta::{Engine, Target};
 use crate::percentiles::Percentiles;
+pub use crate::requests::Recorded;
 
 mod build;
 mod checks;
+mod clocks;
 mod draft;
+mod links;
 
 pub(crate) use build::build;
+pub(crate) use clocks::withhold;
+pub use clocks::{HostClock, NodeStart};
+pub use links::LinkSummary;
 
 /// Raised when the meaning of a file in the bundle changes.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// What a run came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// See [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -44,10 +51,19 @@ pub struct Summary {
     pub window: Measured,
     /// Largest difference between the nodes' starts, ns.
     pub start_skew_ns: Option<u64>,
+    /// When each node began, by the leader's clock; empty where all nodes share a process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<NodeStart>,
+    /// The clocks of hosts, where nodes ran on several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<HostClock>,
     /// Equal for equal schedules.
     pub schedule_digest: Option<String>,
     /// Equal for equal simulated runs.
     pub fingerprint: Option<String>,
+    /// Which calibration a dry run had, and whether somebody measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<String>,
     /// Events that actors handled.
     pub events: u64,
     /// All groups together.
@@ -58,8 +74,24 @@ pub struct Summary {
     pub groups: Vec<GroupSummary>,
     /// The resources of each node instance.
     pub nodes: Vec<NodeResources>,
+    /// Those of each machine, and of each process that several nodes share.
+    #[serde(default)]
+    pub machines: Vec<NodeResources>,
+    /// What measuring took; null where nobody measured.
+    #[serde(default)]
+    pub measuring: Option<Measuring>,
+    /// Links that were simulated or imposed, by their ends' names in the file.
+    #[serde(default)]
+    pub links: Vec<LinkSummary>,
+    /// Connections that senders opened over HTTP and `tcp`, by the ends of their links; of each version of TLS, suite and
+    /// protocol that the ends agreed on a row of its own. A simulation does not choose a suite.
+    #[serde(default)]
+    pub connections: Vec<ConnectionEnd>,
     /// How complete the telemetry is.
     pub telemetry: Telemetry,
+    /// Attempts that were kept one by one, if the experiment asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Recorded>,
     /// What must hold of the counters.
     pub checks: Vec<Check>,
 }

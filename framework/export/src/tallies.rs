@@ -5,7 +5,7 @@ use rehearsal_core::parts::tally::Tally;
 macro_rules! counters {
     ($($field:ident),* $(,)?) => {
         /// The counter of that name.
-        pub(crate) fn counter(tally: &Tally, name: &str) -> Option<u64> {
+        pub fn counter(tally: &Tally, name: &str) -> Option<u64> {
             match name {
                 $(stringify!($field) => Some(tally.$field),)*
                 _ => None,
@@ -13,17 +13,17 @@ macro_rules! counters {
         }
 
         /// `a + b`, each counter held at its largest value.
-        pub(crate) fn plus(a: &Tally, b: &Tally) -> Tally {
+        pub fn plus(a: &Tally, b: &Tally) -> Tally {
             Tally { $($field: a.$field.saturating_add(b.$field)),* }
         }
 
         /// `a - b`, each counter held at zero.
-        pub(crate) fn minus(a: &Tally, b: &Tally) -> Tally {
+        pub fn minus(a: &Tally, b: &Tally) -> Tally {
             Tally { $($field: a.$field.saturating_sub(b.$field)),* }
         }
 
         /// The first counter of `a` that is below that of `b`.
-        pub(crate) fn below(a: &Tally, b: &Tally) -> Option<&'static str> {
+        pub fn below(a: &Tally, b: &Tally) -> Option<&'static str> {
             $(if a.$field < b.$field { return Some(stringify!($field)); })*
             None
         }
@@ -32,7 +32,7 @@ macro_rules! counters {
 
 counters! {
     generated, success, invalid, failed, lost, aborted, attempts, rejected, unacknowledged, aborted_attempts,
-    queue_full, queued, skipped, malformed, deadline_missed, bytes_sent, bytes_replied, datagrams_sent, received, served,
+    queue_full, queued, skipped, paused, away, malformed, deadline_missed, bytes_sent, bytes_replied, datagrams_sent, received, served,
     refused, turned_away, unserved, bytes_received, datagrams_received, datagrams_duplicate, datagrams_reordered,
 }
 

@@ -6,13 +6,26 @@ use std::fmt;
 use rehearsal_core::parts::tally::Tally;
 
 use crate::summary::{Measured, Summary, TemplateSummary};
-use crate::text::grid::Grid;
+pub use crate::text::grid::Grid;
 use crate::text::quantity::{nanos, rate, seconds};
 use crate::threshold::{Judgement, ThresholdResult};
 use crate::verdict::{Code, Reason, Severity, Verdict};
 
+mod connections;
 mod grid;
+mod links;
 mod quantity;
+
+/// A time in ns, in the largest unit that keeps it short: `1 ms`, `2.5 s`.
+pub(crate) fn duration(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    format!("{value} {unit}")
+}
 
 /// Reasons of one kind that are printed one by one; the rest is counted.
 const REASONS_SHOWN: usize = 3;
@@ -40,6 +53,12 @@ impl fmt::Display for Report<'_> {
         }
         if !receivers.is_empty() {
             write!(f, "\n{}", receiver_grid(&receivers))?;
+        }
+        if let Some(grid) = connections::grid(&s.connections) {
+            write!(f, "\n{grid}")?;
+        }
+        if let Some(grid) = links::grid(&s.links) {
+            write!(f, "\n{grid}")?;
         }
         footer(f, s)?;
         if !self.thresholds.is_empty() {
@@ -167,7 +186,7 @@ fn receiver_grid(templates: &[&TemplateSummary]) -> Grid {
         // nobody answers a datagram
         let unanswered = counts.datagrams_received > 0 && counts.received == 0;
         let answer = |text: String| if unanswered { "-".to_owned() } else { text };
-        let mut row = vec![name(t), (counts.received + counts.datagrams_received).to_string()];
+        let mut row = vec![name(t), counts.received.saturating_add(counts.datagrams_received).to_string()];
         row.extend([counts.served, counts.refused, counts.turned_away].map(|count| answer(count.to_string())));
         row.extend(rare.iter().map(|(_, of)| answer(of(counts).to_string())));
         row.push(answer(rate(t.measures.per_second.served)));
@@ -185,13 +204,23 @@ fn threshold_grid(thresholds: &[ThresholdResult]) -> Grid {
     for result in thresholds {
         let word = match result.result {
             Judgement::Pass => "pass",
+            Judgement::Fail if result.aborted.is_some() => "FAIL, ended the run",
             Judgement::Fail => "FAIL",
             Judgement::Unknown => "UNKNOWN",
         };
-        let measured = result.measured.map_or_else(|| "-".to_owned(), |value| quantity::of(&result.threshold, value));
-        grid.row(vec![result.threshold.text.clone(), measured, word.to_owned()]);
+        grid.row(vec![result.threshold.text.clone(), measured(result), word.to_owned()]);
     }
     grid
+}
+
+/// What a threshold was held against; with its name where that is not the statistic of the threshold.
+fn measured(result: &ThresholdResult) -> String {
+    let Some(value) = result.measured else { return "-".to_owned() };
+    let told = quantity::of(&result.threshold, value);
+    match &result.stand_in {
+        Some(instead) => format!("{} {told} (of {} values)", instead.stat, instead.count),
+        None => told,
+    }
 }
 
 fn name(t: &TemplateSummary) -> String {

@@ -7,11 +7,18 @@ use crate::threshold::{Judgement, ThresholdResult};
 mod evidence;
 mod limits;
 mod load;
+mod lost;
+mod machine;
 mod rules;
+mod sample;
+mod told;
 
-pub use evidence::{Evidence, GroupEvidence, NodeEvidence};
-pub use limits::{Limits, Pair};
+pub use evidence::{Evidence, GroupEvidence, LossEvidence, NodeEvidence};
+pub use limits::{Bounds, Change, Limits, Rule, Worse};
+pub use machine::{BufferDrops, Contention};
 pub use rules::judge;
+pub use sample::Opening;
+pub use told::Told;
 
 /// May these numbers be trusted?
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,7 +89,7 @@ pub struct Reason {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// The rules that can give a reason.
+        /// The rules that can give a reason, in the order in which equally grave ones are told: causes before their effects.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $word)] $name,)*
@@ -101,6 +108,18 @@ macro_rules! codes {
 }
 
 codes! {
+    /// A host has more enforced vCPU than cores.
+    HostOvercommitted = "host_overcommitted";
+    /// Others than the run used a host's CPU.
+    Contended = "contended";
+    /// A node with senders was held back by its CPU quota.
+    Throttled = "throttled";
+    /// A process had no file descriptor left, or hardly any.
+    DescriptorsExhausted = "descriptors_exhausted";
+    /// A host had no ephemeral port left, or hardly any.
+    PortsExhausted = "ports_exhausted";
+    /// The kernel dropped traffic because a buffer of a socket was full.
+    BuffersExhausted = "buffers_exhausted";
     /// Requests left later than intended by the generator's own fault.
     GeneratorLate = "generator_late";
     /// The target was missed because the generator was late.
@@ -111,8 +130,6 @@ codes! {
     RateMissed = "rate_missed";
     /// Slots of the schedule were given up.
     Skipped = "skipped";
-    /// A node with senders was held back by its CPU quota.
-    Throttled = "throttled";
     /// The hypervisor took time from a host.
     Stolen = "stolen";
     /// Traffic went on for longer than planned.
@@ -129,14 +146,16 @@ codes! {
     NoSuccess = "no_success";
     /// Somebody stopped the run before its end.
     Interrupted = "interrupted";
+    /// A threshold that may end the run did not hold.
+    ThresholdAborted = "threshold_aborted";
     /// Loggers had to drop reports.
     TelemetryDropped = "telemetry_dropped";
     /// Seconds of a node have no report.
     SnapshotsMissing = "snapshots_missing";
     /// The offsets of the hosts' clocks are unknown.
     ClockUnknown = "clock_unknown";
-    /// A host has more enforced vCPU than cores.
-    HostOvercommitted = "host_overcommitted";
+    /// The wall clock of a host was set while the run went on.
+    ClockStepped = "clock_stepped";
     /// A simulation did what no calibration covers.
     OutsideCalibration = "outside_calibration";
     /// A simulation's costs were not measured.
@@ -145,10 +164,16 @@ codes! {
     LimitsUnenforced = "limits_unenforced";
     /// Too few values for a percentile.
     FewSamples = "few_samples";
+    /// Too short a time was measured.
+    ShortRun = "short_run";
+    /// The first seconds alone raise the response times that are reported.
+    WarmupIncluded = "warmup_included";
     /// The rate was changed on the way, so the target is not judged.
     RateChanged = "rate_changed";
     /// A node without senders was held back by its CPU quota: a result, not a doubt.
     ReceiverThrottled = "receiver_throttled";
+    /// The experiment set limits of this verdict below the usual ones.
+    LimitsLoosened = "limits_loosened";
     /// Whatever else a reader should know.
     Remark = "remark";
 }
@@ -185,8 +210,16 @@ mod tests {
                 stat: String::new(),
                 op: Op::Less,
                 value: 0.0,
+                abort_after_ns: None,
             };
-            vec![ThresholdResult { threshold, measured: None, unit: String::new(), result }]
+            vec![ThresholdResult {
+                threshold,
+                measured: None,
+                stand_in: None,
+                unit: String::new(),
+                result,
+                aborted: None,
+            }]
         };
         let table = [
             (Status::Valid, Judgement::Pass, false, 0),

@@ -13,11 +13,11 @@ use crate::books::{Books, Decoded, Files};
 use crate::error::ExportError;
 use crate::folder::Folder;
 use crate::manifest::{self, Manifest};
-use crate::meta::{BundleMeta, Engine, Fault, RunFacts};
+use crate::meta::{BundleMeta, Clock, Engine, Fault, RunFacts};
 use crate::summary::{self, Summary};
 use crate::text::Report;
-use crate::threshold::{ThresholdResult, evaluate};
-use crate::verdict::{Evidence, Verdict, exit_code, judge};
+use crate::threshold::{ThresholdResult, evaluate, mark};
+use crate::verdict::{Code, Evidence, Told, Verdict, exit_code, judge};
 
 /// What `verdict.json` holds.
 #[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize)]
@@ -51,12 +51,13 @@ pub struct BundleWriter {
     decoder: Deserializer,
     faults: Vec<Fault>,
     rate_changed: bool,
+    told: Told,
     /// Why a record could not be written, if one could not: the rest would not be whole either.
     broken: Option<ExportError>,
 }
 
 /// A bundle that is whole.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize)]
 pub struct Finished {
     /// Its folder.
     pub path: PathBuf,
@@ -73,17 +74,22 @@ pub struct Finished {
 impl Finished {
     /// The report that is printed at the end of a run.
     pub fn text(&self) -> String {
+        format!("{}\nresults: {}\n", self.report(), self.path.display())
+    }
+
+    /// The same of a run of which nothing is kept.
+    pub fn report(&self) -> String {
         let report = Report { summary: &self.summary, verdict: &self.verdict, thresholds: &self.thresholds };
-        format!("{report}\nresults: {}\n", self.path.display())
+        report.to_string()
     }
 
     /// Summary, verdict and place as one JSON document, for `--format json`.
     pub fn json(&self) -> String {
         #[derive(Serialize)]
         struct Document<'a> {
-            path: String,
-            exit_code: u8,
             verdict: &'a Verdict,
+            exit_code: u8,
+            path: String,
             thresholds: &'a [ThresholdResult],
             summary: &'a Summary,
         }
@@ -103,10 +109,11 @@ impl BundleWriter {
     pub fn create(name: &Path, meta: BundleMeta) -> Result<Self, ExportError> {
         let folder = Folder::create(name)?;
         folder.write("experiment.toml", meta.resolved.as_bytes())?;
-        let files = Files::create(&folder, meta.csv)?;
+        let files = Files::create(&folder, &meta)?;
         let books = Books::new(meta.trim());
         let decoder = Deserializer::new();
-        Ok(BundleWriter { meta, folder, files, books, decoder, faults: Vec::new(), rate_changed: false, broken: None })
+        let (faults, told) = (Vec::new(), Told::default());
+        Ok(BundleWriter { meta, folder, files, books, decoder, faults, rate_changed: false, told, broken: None })
     }
 
     /// The folder in which it is being built.
@@ -132,9 +139,18 @@ impl BundleWriter {
     }
 
     fn finish_all(self, mut facts: RunFacts) -> Result<Finished, ExportError> {
-        let BundleWriter { meta, folder, mut files, mut books, faults, rate_changed, broken, .. } = self;
-        if let Some(why) = broken {
-            return Err(why);
+        let BundleWriter { meta, mut folder, mut files, mut books, faults, rate_changed, told, broken, .. } = self;
+        folder.give_back()?;
+        match broken {
+            // what was stored before is whole
+            Some(why @ ExportError::Full { .. }) => {
+                let told = |fault: &Fault| fault.text.contains(&why.to_string());
+                if !facts.faults.iter().any(told) {
+                    facts.faults.push(Fault { text: why.to_string(), ..Fault::default() });
+                }
+            }
+            Some(why) => return Err(why),
+            None => {}
         }
         for fault in faults {
             if !facts.faults.contains(&fault) {
@@ -142,15 +158,23 @@ impl BundleWriter {
             }
         }
         let end = meta.trim().end(facts.stopped.since(facts.started));
-        books.close(&facts.groups, end, &mut files)?;
-        let summary = summary::build(&meta, &facts, &mut books);
+        books.close(&facts, end, &mut files)?;
+        let mut summary = summary::build(&meta, &facts, &mut books);
+        if told.has(Code::ClockStepped) && facts.clock != Clock::One {
+            // a clock that somebody sets may be steered too: its offset is no longer known
+            facts.clock = Clock::Unknown;
+        }
+        facts.notes.extend(summary::withhold(&mut summary, facts.clock));
+        summary.requests = files.requests.recorded();
         let mut evidence = Evidence::gather(&meta, &facts, &summary, &books);
-        evidence.rate_changed = rate_changed;
+        (evidence.rate_changed, evidence.told) = (rate_changed, told);
         let verdict = judge(&evidence, &meta.limits);
-        let thresholds = evaluate(&meta.thresholds, &summary);
+        let mut thresholds = evaluate(&meta.thresholds, &summary);
+        facts.aborted.iter().for_each(|aborted| mark(&mut thresholds, aborted));
         let exit_code = exit_code(&verdict, &thresholds, facts.strict);
 
         files.series.finish()?;
+        files.requests.finish()?;
         files.events.finish(facts.started)?;
         files.latency.finish(start_ms(&meta, &facts))?;
         write_json(&folder, "summary.json", &summary)?;
@@ -172,6 +196,7 @@ impl BundleWriter {
         if event.kind == "fault" {
             self.faults.push(Fault { node: event.node.clone(), actor: event.actor.clone(), text: event.text.clone() });
         }
+        self.told.add(&event);
         self.rate_changed |= matches!(event.kind.as_str(), "paused" | "resumed" | "rate-changed");
         let stored = self.files.events.push(event);
         self.keep(stored)
@@ -192,6 +217,8 @@ impl Sink for BundleWriter {
         if let Some(why) = &self.broken {
             return Err(SinkError(chain(why)));
         }
+        let room = self.folder.has_room();
+        self.keep(room)?;
         match record.get::<NodeReport>() {
             Ok(report) => self.report(report.into_owned()),
             Err(BodyError::Kind { .. }) => match record.get::<LifeEvent>() {

@@ -9,10 +9,17 @@ use rehearsal_core::time::{NANOS_PER_SECOND, Span};
 
 use crate::percentiles::Merged;
 use crate::tallies::plus;
+use crate::verdict::Opening;
 
 /// Seconds that may pass between the end of traffic and the last report, while it is not known when traffic ends;
 /// assumed, above three attempts of ten seconds.
 const DRAIN_SECONDS: u32 = 40;
+
+/// The first measured seconds, in which connections are set up and caches are cold. Assumed: a second for either, and
+/// one of reserve.
+const OPENING_SECONDS: u32 = 3;
+/// Values without which nothing is said of them: as many as a p99 needs.
+const REST_VALUES_MIN: u64 = 100;
 
 /// The seconds that are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,10 +45,11 @@ impl Trim {
     }
 
     /// The first second that is left out at the end of a run whose traffic went on for `length`; `None` if nothing is
-    /// left out at all. Traffic beyond the plan is not measured.
+    /// left out at all. Traffic beyond the plan is not measured. The cool-down is the end of the plan: a run that was
+    /// ended before has none, and loses no more than the second in which it ended.
     pub fn end(&self, length: Span) -> Option<u32> {
-        let length = self.planned.map_or(length, |planned| planned.min(length));
-        self.any().then(|| whole_seconds(length).saturating_sub(self.cooldown).max(self.warmup))
+        let last = whole_seconds(self.planned.unwrap_or(length)).saturating_sub(self.cooldown);
+        self.any().then(|| last.min(whole_seconds(length)).max(self.warmup))
     }
 }
 
@@ -56,6 +64,8 @@ pub(crate) struct Second {
     pub counted: Tally,
     /// How many more exchanges wait than a second ago.
     pub queue_grown: i64,
+    /// Whether the thread that runs the group had no time left; unknown is no.
+    pub busy: bool,
     pub metrics: Vec<(Metric, Merged)>,
 }
 
@@ -68,8 +78,12 @@ pub(crate) struct Window {
     pub counted: Tally,
     /// Times of the measured seconds.
     pub metrics: BTreeMap<Metric, Merged>,
+    /// Response times of the first of them.
+    opening: Merged,
     /// How fast it went.
     pub pace: Pace,
+    /// Exchanges that did not leave in the second in which they came due.
+    pub held_up: HeldUp,
     /// The second after the last that is in.
     pub until: u32,
 }
@@ -101,6 +115,22 @@ impl Window {
         }
     }
 
+    /// What the first seconds do to the response time; `None` if they do nothing, or the rest has too few values to be
+    /// held against.
+    pub fn opening(&self) -> Option<Opening> {
+        let all = self.metrics.get(&Metric::Response)?;
+        let rest = all.without(&self.opening);
+        if rest.count() < REST_VALUES_MIN {
+            return None;
+        }
+        let of = |stat: &'static str, share: f64| {
+            let (all_ns, rest_ns) = (all.quantile(share)?, rest.quantile(share)?);
+            Some(Opening { stat, seconds: OPENING_SECONDS, all_ns, rest_ns })
+        };
+        let raised = [of("p50", 0.5), of("p99", 0.99)].into_iter().flatten().filter(|o| o.all_ns > o.rest_ns);
+        raised.max_by(|a, b| a.percent().total_cmp(&b.percent()))
+    }
+
     /// Lets in what is held back before `end` and drops the rest.
     pub fn close(&mut self, end: Option<u32>) {
         for (second, part) in std::mem::take(&mut self.held) {
@@ -119,10 +149,42 @@ impl Window {
         self.counted = plus(&self.counted, &counted);
         for (metric, merged) in &part.metrics {
             self.metrics.entry(*metric).or_default().merge(merged);
+            if *metric == Metric::Response && second < self.trim.warmup.saturating_add(OPENING_SECONDS) {
+                self.opening.merge(merged);
+            }
         }
         self.pace.push(second, part);
+        self.held_up.push(part);
         self.until = self.until.max(second + 1);
     }
+}
+
+/// Exchanges that came due and did not leave, second by second: who held them up shows in the seconds in which they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeldUp {
+    /// All of them.
+    pub all: u64,
+    /// Those of seconds in which the sending thread had no time left.
+    pub busy: u64,
+}
+
+impl HeldUp {
+    fn push(&mut self, part: &Second) {
+        let skipped = i64::try_from(part.counted.skipped).unwrap_or(i64::MAX);
+        let more = never_left(&part.counted).saturating_add(part.queue_grown).saturating_add(skipped);
+        let more = u64::try_from(more).unwrap_or(0);
+        self.all = self.all.saturating_add(more);
+        if part.busy {
+            self.busy = self.busy.saturating_add(more);
+        }
+    }
+}
+
+/// Exchanges that were settled without having left. Counters that somebody else's program reports may be any numbers.
+fn never_left(t: &Tally) -> i64 {
+    let [queue_full, aborted, aborted_attempts] =
+        [t.queue_full, t.aborted, t.aborted_attempts].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+    queue_full.saturating_add(aborted).saturating_sub(aborted_attempts)
 }
 
 /// How many exchanges left in the whole seconds of sending. The last second of sending is usually cut short, so it
@@ -140,20 +202,20 @@ pub(crate) struct Pace {
 impl Pace {
     fn push(&mut self, second: u32, part: &Second) {
         let t = &part.counted;
-        let never_left = t.queue_full as i64 + t.aborted as i64 - t.aborted_attempts as i64;
-        let left = t.generated as i64 - never_left - part.queue_grown;
+        let generated = i64::try_from(t.generated).unwrap_or(i64::MAX);
+        let left = generated.saturating_sub(never_left(t)).saturating_sub(part.queue_grown);
         if t.generated > 0 || left != 0 {
             self.commit();
             self.last_until = Some(second + 1);
         }
-        self.last += left;
+        self.last = self.last.saturating_add(left);
     }
 
     /// Counts the last second too.
     pub fn commit(&mut self) {
         if let Some(until) = self.last_until.take() {
             self.until = self.until.max(until);
-            self.left += std::mem::take(&mut self.last);
+            self.left = self.left.saturating_add(std::mem::take(&mut self.last));
         }
     }
 
@@ -182,6 +244,13 @@ mod tests {
         }
         window.close(trim.end(Span::from_millis(10_900)));
         assert_eq!((window.counted.generated, window.until), (50, 7));
+    }
+
+    #[test]
+    fn a_run_that_ended_early_has_no_cool_down() {
+        let trim = Trim::new(Span::from_secs(2), Span::from_secs(3), Some(Span::from_secs(20)));
+        let ends = [1_500, 3_003, 16_900, 17_100, 19_999, 20_000, 20_700].map(|ms| trim.end(Span::from_millis(ms)));
+        assert_eq!(ends, [2, 3, 16, 17, 17, 17, 17].map(Some));
     }
 
     #[test]

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use rehearsal_core::kind::Role;
+use rehearsal_core::run::ConnectionEnd;
+use rehearsal_core::steer::mean_factor;
+use rehearsal_core::time::Span;
 
 use super::checks::checks;
 use super::draft::{Draft, Seconds, join};
+use super::links::links;
 use super::{Achieved, GroupSummary, Measured, SCHEMA_VERSION, Summary, Telemetry, TemplateSummary};
 use crate::books::{Books, GroupBook, whole_seconds};
 use crate::meta::{BundleMeta, GroupFacts, RunFacts, role_name};
@@ -55,14 +59,22 @@ pub(crate) fn build(meta: &BundleMeta, facts: &RunFacts, books: &mut Books) -> S
         drain_seconds: facts.ended.since(facts.stopped).as_secs_f64(),
         window,
         start_skew_ns: facts.start_skew_ns,
+        starts: facts.starts.clone(),
+        clocks: facts.clocks.clone(),
         schedule_digest: facts.schedule_digest.clone(),
         fingerprint: facts.fingerprint.clone(),
+        calibration: facts.calibration.clone(),
         events: facts.events,
         total: total.measures(seconds),
         templates: rows,
         groups,
         nodes: books.nodes.iter().filter_map(|(name, node)| node.host.resources(name)).collect(),
+        machines: books.machines.resources(),
+        measuring: books.machines.measuring.over(traffic),
+        links: links(&facts.links),
+        connections: ConnectionEnd::merge(facts.connections.clone()),
         telemetry: telemetry(books),
+        requests: None,
         checks: checks(books, facts),
     }
 }
@@ -81,7 +93,7 @@ fn all_groups(facts: &RunFacts, books: &Books) -> Vec<GroupFacts> {
 
 impl GroupFacts {
     fn seen(node: &str, actor: &str, book: &GroupBook) -> Self {
-        let role = match (book.totals.generated, book.totals.received + book.totals.datagrams_received) {
+        let role = match (book.totals.generated, book.totals.received.saturating_add(book.totals.datagrams_received)) {
             (0, 0) => Role::Service,
             (0, _) => Role::Receiver,
             _ => Role::Sender,
@@ -151,7 +163,10 @@ fn achieved(meta: &BundleMeta, facts: &RunFacts, group: &GroupFacts, book: &mut 
     }
     let seconds = pace.until.saturating_sub(trim.warmup);
     let expected = per_second.filter(|_| seconds > 0).map(|rate| {
-        let by_rate = rate * f64::from(seconds);
+        let from = facts.started.saturating_add(Span::from_secs(trim.warmup.into()));
+        let (gap, to) =
+            (Span::from_nanos(target.gap_ns.unwrap_or(0)), from.saturating_add(Span::from_secs(seconds.into())));
+        let by_rate = rate * f64::from(seconds) * mean_factor(&facts.steers, &group.node, gap, from, to);
         all.map_or(by_rate, |all| by_rate.min(all as f64))
     });
     let left = expected.map(|_| pace.left.max(0) as f64);
@@ -159,7 +174,7 @@ fn achieved(meta: &BundleMeta, facts: &RunFacts, group: &GroupFacts, book: &mut 
 }
 
 fn telemetry(books: &Books) -> Telemetry {
-    let sum = |of: fn(&crate::books::NodeBook) -> u64| books.nodes.values().map(of).sum();
+    let sum = |of: fn(&crate::books::NodeBook) -> u64| books.nodes.values().map(of).fold(0, u64::saturating_add);
     Telemetry {
         reports: sum(|node| node.reports),
         duplicates: books.duplicates,

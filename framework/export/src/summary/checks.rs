@@ -57,7 +57,8 @@ fn counted(books: &Books, facts: &RunFacts, (metric, name, expected): &Expected)
         let incomplete = node.missing() > 0
             || node.dropped > 0
             || book.unreported
-            || facts.lost_nodes.iter().any(|lost| lost == node_name);
+            || facts.lost_nodes.iter().any(|lost| lost == node_name)
+            || facts.incarnations.contains_key(node_name);
         if incomplete {
             unknown = true;
         } else {

@@ -7,6 +7,7 @@ use rehearsal_core::parts::tally::Tally;
 
 use super::{Achieved, Measures, Rates};
 use crate::books::GroupBook;
+use crate::meta::Target;
 use crate::percentiles::Merged;
 use crate::tallies::plus;
 
@@ -43,14 +44,15 @@ impl Draft {
 
     /// Adds another.
     pub fn merge(&mut self, other: &Draft) {
-        self.instances += other.instances;
+        self.instances = self.instances.saturating_add(other.instances);
         self.totals = plus(&self.totals, &other.totals);
         self.window = plus(&self.window, &other.window);
         for (metric, merged) in &other.merged {
             self.merged.entry(*metric).or_default().merge(merged);
         }
         for (name, count) in &other.counts {
-            *self.counts.entry(name.clone()).or_default() += count;
+            let sum = self.counts.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*count);
         }
     }
 
@@ -95,6 +97,9 @@ pub(crate) fn join(a: Option<Achieved>, b: Option<Achieved>) -> Option<Achieved>
     let mut target = a.target;
     target.streams += b.target.streams;
     target.stochastic |= b.target.stochastic;
+    // the more scattered one speaks for both; if one is not known, neither is
+    let known = |t: &Target| if t.stochastic { t.dispersion } else { Some(0.0) };
+    target.dispersion = known(&a.target).zip(known(&b.target)).map(|(a, b)| a.max(b)).filter(|_| target.stochastic);
     Some(Achieved {
         target,
         per_second: sum(a.per_second, b.per_second),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A table that is being filled.
 #[derive(Clone, Debug)]
-pub(crate) struct Grid {
+pub struct Grid {
     rows: Vec<Vec<String>>,
 }
 
@@ -15,6 +15,9 @@ impl Grid {
     }
 
     /// Adds a row; it has as many cells as there are heads.
+    ///
+    /// # Panics
+    /// When it has not.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.rows[0].len(), "a row has one cell for each head");
         self.rows.push(cells);

@@ -1,7 +1,8 @@
 //! The rules of a verdict: each looks at the evidence and may leave a reason.
 
-use super::load::{self, above};
-use super::{Code, Evidence, GroupEvidence, Limits, NodeEvidence, Reason, Severity, Status, Verdict};
+use super::limits::{Limits, Rule};
+use super::{Code, Evidence, GroupEvidence, LossEvidence, NodeEvidence, Reason, Severity, Status, Verdict};
+use super::{load, lost, machine, sample, told};
 use crate::meta::Clock;
 
 /// Applies every rule. Reasons come gravest first, then in the order of their codes.
@@ -9,13 +10,18 @@ pub fn judge(evidence: &Evidence, limits: &Limits) -> Verdict {
     let mut found = Findings::default();
     run(evidence, limits, &mut found);
     traffic(evidence, limits, &mut found);
+    sample::judge(evidence, limits, &mut found);
     for node in &evidence.nodes {
-        resources(node, limits, &mut found);
+        machine::node(node, limits, &mut found);
         telemetry(node, &mut found);
     }
+    machine::hosts(evidence, limits, &mut found);
     environment(evidence, limits, &mut found);
+    told::judge(evidence, limits, &mut found);
+    loosened(limits, &mut found);
     notes(evidence, &mut found);
     let mut reasons = found.reasons;
+    lost::excuse(evidence, &mut reasons);
     reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.severity), reason.code));
     let reasons = folded(reasons);
     let status = match reasons.first().map(|reason| reason.severity) {
@@ -49,12 +55,12 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    fn add(&mut self, code: Code, severity: Severity) -> &mut Reason {
+    pub(crate) fn add(&mut self, code: Code, severity: Severity) -> &mut Reason {
         self.reasons.push(Reason::new(code, severity));
         self.reasons.last_mut().expect("one was just added")
     }
 
-    fn of_node(&mut self, code: Code, severity: Severity, node: &str) -> &mut Reason {
+    pub(crate) fn of_node(&mut self, code: Code, severity: Severity, node: &str) -> &mut Reason {
         let reason = self.add(code, severity);
         reason.node = Some(node.to_owned());
         reason
@@ -113,10 +119,7 @@ fn run(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
         let place = place.trim_matches('/');
         reason.says(if place.is_empty() { fault.text.clone() } else { format!("{place}: {}", fault.text) });
     }
-    for node in &evidence.lost_nodes {
-        let text = format!("{node} fell silent; what it did after its last report is unknown");
-        found.of_node(Code::NodeLost, Severity::Invalid, node).says(text);
-    }
+    lost::judge(evidence, found);
     for text in &evidence.broken_checks {
         found.add(Code::CountersBroken, Severity::Invalid).says(format!("counters contradict each other: {text}"));
     }
@@ -125,22 +128,37 @@ fn run(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
         let text = "the run was stopped before its end; it holds what was done until then";
         found.add(Code::Interrupted, Severity::Degraded).says(text);
     }
-}
-
-fn stretched(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
-    let Some(planned) = evidence.planned_seconds else { return };
-    let limit = planned + (planned * limits.stretched_percent / 100.0).max(limits.stretched_seconds_min);
-    if evidence.ran_seconds > limit {
-        let ran = evidence.ran_seconds;
-        let text =
-            format!("traffic went on for {ran:.2} s, {planned:.2} s were planned: the load was thinner than it says");
-        found.add(Code::Stretched, Severity::Invalid).measured(ran, limit, "s").says(text);
+    if let Some(aborted) = &evidence.aborted {
+        let text = format!(
+            "`{}` did not hold after {} s of traffic and ended the run; it holds what was done until then",
+            aborted.threshold, aborted.seconds
+        );
+        let reason = found.add(Code::ThresholdAborted, Severity::Degraded);
+        reason.measured(aborted.measured, aborted.limit, &aborted.unit).says(text);
     }
 }
 
+fn stretched(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
+    let Some(planned) = evidence.planned_seconds.filter(|planned| *planned > 0.0) else { return };
+    let ran = evidence.ran_seconds;
+    let percent = (ran / planned - 1.0) * 100.0;
+    if ran <= planned + STRETCHED_SECONDS_MIN {
+        return;
+    }
+    let Some((severity, limit)) = limits.judge(Rule::Stretched, percent) else { return };
+    let text =
+        format!("traffic went on for {ran:.2} s, {planned:.2} s were planned: the load was thinner than it says");
+    let limit = planned * (1.0 + limit / 100.0);
+    found.add(Code::Stretched, severity).measured(ran, limit, "s").says(text);
+}
+
+/// Traffic longer than planned by no more than this is never held against a run, seconds. Assumed: a timer's slack at the
+/// end of a run of a second.
+const STRETCHED_SECONDS_MIN: f64 = 0.1;
+
 fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     let senders = || evidence.groups.iter().filter(|group| group.sends);
-    if senders().next().is_some() && senders().all(|group| group.generated + group.skipped == 0) {
+    if senders().next().is_some() && senders().all(|group| group.generated == 0 && group.skipped == 0) {
         found.add(Code::NoTraffic, Severity::Invalid).says("no exchange came due in the measured seconds");
     }
     let idle = evidence.groups.iter().all(|group| !group.sends && group.received == 0);
@@ -154,50 +172,18 @@ fn traffic(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     }
     for group in senders() {
         // what a lost node still sent is unknown, and that it is lost is said
-        let rate_unknown = evidence.rate_changed || evidence.lost_nodes.contains(&group.node);
-        load::judge(group, rate_unknown, limits, found);
+        let is_of = |loss: &&LossEvidence| loss.node == group.node;
+        let lost = evidence.lost_nodes.contains(&group.node) || evidence.losses.iter().any(|loss| is_of(&loss));
+        let unexplained = evidence.rate_changed && evidence.steered == 0;
+        load::judge(group, unexplained || lost, limits, found);
     }
-    if evidence.rate_changed {
+    if evidence.steered > 0 {
+        let text = "the load was steered on the way; rates are held against what was asked for at each time";
+        let reason = found.add(Code::RateChanged, Severity::Note);
+        reason.measured(evidence.steered as f64, 0.0, "steers").says(text);
+    } else if evidence.rate_changed {
         let text = "a rate was changed, or a pause made, on the way; achieved rates are not judged";
         found.add(Code::RateChanged, Severity::Note).says(text);
-    }
-    samples(evidence, limits, found);
-}
-
-/// One note for all groups, on the one with the fewest values.
-fn samples(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
-    let few = || evidence.groups.iter().filter_map(|g| Some((g.samples?, g))).filter(|(n, _)| *n < limits.samples_p99);
-    let Some((samples, group)) = few().min_by_key(|(samples, _)| *samples) else { return };
-    let others = match few().count() - 1 {
-        0 => String::new(),
-        1 => format!(", 1 more has fewer than {}", limits.samples_p99),
-        others => format!(", {others} more have fewer than {}", limits.samples_p99),
-    };
-    let text =
-        format!("{}/{} has {samples} values{others}: a p99 rests on fewer than ten of them", group.node, group.actor);
-    let reason = found.of_group(Code::FewSamples, Severity::Note, group);
-    reason.measured(samples as f64, limits.samples_p99 as f64, "values").says(text);
-}
-
-fn resources(node: &NodeEvidence, limits: &Limits, found: &mut Findings) {
-    if let Some(percent) = node.throttled_percent
-        && let Some((severity, limit)) = above(percent, limits.throttled_percent)
-    {
-        let name = &node.node;
-        let (code, severity, text) = if node.sends {
-            let text = format!("{name} sends and was held back by its CPU quota for {percent:.1} % of the time");
-            (Code::Throttled, severity, text)
-        } else {
-            let text = format!("{name} was held back by its CPU quota for {percent:.1} % of the time");
-            (Code::ReceiverThrottled, Severity::Note, text)
-        };
-        found.of_node(code, severity, name).measured(percent, limit, "%").says(text);
-    }
-    if let Some(percent) = node.steal_percent
-        && let Some((severity, limit)) = above(percent, limits.steal_percent)
-    {
-        let text = format!("the hypervisor took {percent:.1} % of the time from {}", node.node);
-        found.of_node(Code::Stolen, severity, &node.node).measured(percent, limit, "%").says(text);
     }
 }
 
@@ -220,12 +206,13 @@ fn environment(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
             let text = "the hosts' clock offsets are unknown: do not compare times between hosts";
             found.add(Code::ClockUnknown, Severity::Degraded).says(text);
         }
-        Clock::Measured { uncertainty_ns } if uncertainty_ns > limits.clock_uncertainty_ns => {
-            let text = "the hosts' clock offsets are too uncertain for times between hosts";
-            let reason = found.add(Code::ClockUnknown, Severity::Degraded);
-            reason.measured(uncertainty_ns as f64, limits.clock_uncertainty_ns as f64, "ns").says(text);
+        Clock::Measured { uncertainty_ns } => {
+            if let Some((severity, limit)) = limits.judge(Rule::ClockUnknown, uncertainty_ns as f64) {
+                let text = "the hosts' clock offsets are too uncertain for times between hosts";
+                found.add(Code::ClockUnknown, severity).measured(uncertainty_ns as f64, limit, "ns").says(text);
+            }
         }
-        Clock::Measured { .. } | Clock::One => {}
+        Clock::One => {}
     }
     for over in &evidence.overcommitted {
         let text = format!("host {} has {} cores for {} vCPU of its nodes", over.host, over.cores, over.vcpu);
@@ -237,10 +224,24 @@ fn environment(evidence: &Evidence, limits: &Limits, found: &mut Findings) {
     }
 }
 
+/// Limits below the usual ones: a reader must not take this verdict for a usual one.
+fn loosened(limits: &Limits, found: &mut Findings) {
+    for change in limits.changes().iter().filter(|change| change.is_loosened()) {
+        let text = format!("the experiment asks for less than usual: {}", change.text());
+        found.add(Code::LimitsLoosened, Severity::Note).says(text);
+    }
+}
+
 fn notes(evidence: &Evidence, found: &mut Findings) {
     if evidence.calibrated == Some(false) {
-        let text = "not calibrated: CPU, memory and encoding costs are unknown";
+        let text = match &evidence.calibration {
+            None => "not calibrated: CPU, memory and encoding costs are unknown".to_owned(),
+            Some(title) => format!("calibrated by {title}: costs and what follows from them are assumptions"),
+        };
         found.add(Code::Uncalibrated, Severity::Note).says(text);
+    }
+    if let (Some(true), Some(title)) = (evidence.calibrated, &evidence.calibration) {
+        found.add(Code::Remark, Severity::Note).says(format!("calibrated by {title}"));
     }
     if evidence.limits_enforced == Some(false) {
         let place = &evidence.placement;
@@ -248,6 +249,7 @@ fn notes(evidence: &Evidence, found: &mut Findings) {
             "" => "vCPU and memory limits were not enforced".to_owned(),
             place => format!("vCPU and memory limits were not enforced ({place} placement)"),
         };
+        let text = evidence.limits_why.as_ref().map_or(text.clone(), |why| format!("{text}: {why}"));
         found.add(Code::LimitsUnenforced, Severity::Note).says(text);
     }
     for text in &evidence.notes {

@@ -6,7 +6,7 @@ use rehearsal_core::message::Body;
 use rehearsal_core::messages::{LifeEvent, Metric, Ready};
 use rehearsal_core::sink::Sink;
 use rehearsal_core::time::{Span, Time};
-use rehearsal_export::{BundleMeta, BundleWriter, Engine, Judgement, Op, Status, Threshold};
+use rehearsal_export::{BundleMeta, BundleWriter, Engine, Judgement, Op, StandIn, Status, Threshold};
 
 use crate::support::{Node, Scratch, facts, meta, part, rows, store, text, usual_run, whole};
 
@@ -42,8 +42,8 @@ fn percentiles_of_a_template_are_merged_not_averaged() {
     let s = writer.finish(facts(1, &[&slow, &fast])).unwrap().summary;
     let response = &s.templates[0].measures.metrics["response"];
     // 10 of 1000 are slow: p99 is still the fast value, p999 is the slow one; an average would be neither
-    assert!((999_000..1_001_000).contains(&response.p99_ns), "{response:?}");
-    assert!((899_000_000..901_000_000).contains(&response.p999_ns), "{response:?}");
+    assert!((999_000..1_001_000).contains(&response.p99_ns.unwrap()), "{response:?}");
+    assert!((899_000_000..901_000_000).contains(&response.p999_ns.unwrap()), "{response:?}");
     assert_eq!((response.count, s.total.metrics["response"].count), (1000, 1000));
 }
 
@@ -145,6 +145,7 @@ fn events_tell_their_time_since_the_start_of_traffic() {
         node: "camera".to_owned(),
         actor: "main".to_owned(),
         text: format!("it is {kind}"),
+        ..LifeEvent::default()
     };
     writer.store(&Body::new(event(400, "prepared"))).unwrap();
     store(&mut writer, camera.second(25, 1_000_000));
@@ -172,6 +173,7 @@ fn thresholds_are_held_against_the_measured_seconds() {
         stat: stat.to_owned(),
         op,
         value,
+        abort_after_ns: None,
     };
     let thresholds = vec![
         threshold(None, "response", "p99", Op::Less, 100e6),
@@ -190,6 +192,38 @@ fn thresholds_are_held_against_the_measured_seconds() {
 }
 
 #[test]
+fn the_largest_value_that_stands_in_for_a_percentile_is_named() {
+    let scratch = Scratch::new("stand-in");
+    let p99 = |value| Threshold {
+        text: format!("lag.p99 <{value}"),
+        scope: None,
+        metric: "lag".to_owned(),
+        stat: "p99".to_owned(),
+        op: Op::Less,
+        value,
+        abort_after_ns: None,
+    };
+    let judged = |name: &str, values: &[u64]| {
+        let meta = BundleMeta { thresholds: vec![p99(3e6), p99(1e6)], ..meta() };
+        let mut writer = BundleWriter::create(&scratch.join(name), meta).unwrap();
+        let mut camera = Node::camera("camera");
+        camera.totals.generated = values.len() as u64;
+        camera.totals.attempts = values.len() as u64;
+        store(&mut writer, camera.report(vec![part(Metric::Lag, values)]));
+        writer.finish(facts(1, &[&camera])).unwrap()
+    };
+    let few = judged("few", &[2_000_000; 57]);
+    let [holds, fails] = few.thresholds.as_slice() else { panic!("two thresholds") };
+    assert_eq!(holds.result, Judgement::Pass);
+    assert_eq!(holds.stand_in, Some(StandIn { stat: "max".to_owned(), count: 57 }));
+    assert_eq!((fails.result, fails.measured, &fails.stand_in), (Judgement::Unknown, None, &None));
+    assert!(few.text().contains("max 2.01 ms (of 57 values)"), "{}", few.text());
+    let many = judged("many", &[2_000_000; 100]);
+    assert!(many.thresholds.iter().all(|t| t.measured.is_some() && t.stand_in.is_none()), "{:?}", many.thresholds);
+    assert!(!many.text().contains("values)"), "{}", many.text());
+}
+
+#[test]
 fn the_drain_belongs_to_the_run_but_not_to_a_window() {
     // 25 a second come due for four seconds, each a second before its answer, so the fifth second has answers alone
     let outcome = |warmup: u64| {
@@ -201,6 +235,7 @@ fn the_drain_belongs_to_the_run_but_not_to_a_window() {
             stat: stat.to_owned(),
             op: Op::Equal,
             value: if stat == "rate" { 25.0 } else { 1.0 },
+            abort_after_ns: None,
         };
         let thresholds = vec![success("rate"), success("ratio")];
         let meta = BundleMeta { warmup: Span::from_secs(warmup), thresholds, ..meta() };
@@ -254,6 +289,7 @@ fn nothing_settled_is_no_ratio_of_zero() {
         stat: "ratio".to_owned(),
         op: Op::Less,
         value: 0.01,
+        abort_after_ns: None,
     };
     let mut writer =
         BundleWriter::create(&scratch.join("run"), BundleMeta { thresholds: vec![lost], ..meta() }).unwrap();
@@ -266,7 +302,7 @@ fn nothing_settled_is_no_ratio_of_zero() {
     let text = finished.text();
     assert!(text.contains("sender       generated  success  lost  aborted    rate"), "{text}");
     let reasons: Vec<_> = finished.verdict.reasons.iter().map(|r| r.code.word()).collect();
-    assert_eq!(reasons, ["no_success"]);
+    assert_eq!(reasons, ["no_success", "short_run"]);
 }
 
 #[test]
@@ -280,6 +316,7 @@ fn datagrams_are_judged_over_the_whole_run() {
         stat: "ratio".to_owned(),
         op,
         value,
+        abort_after_ns: None,
     };
     let thresholds = vec![lost(Op::Less, 0.04), lost(Op::Less, 0.06)];
     let trimmed = BundleMeta { cooldown: Span::from_secs(1), thresholds, ..meta() };

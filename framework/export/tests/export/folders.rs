@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use rehearsal_export::{BundleWriter, ExportError, RunFacts};
+use rehearsal_export::{BundleWriter, ExportError, RunFacts, Status};
 
 use crate::support::{Node, Scratch, facts, meta, store, try_store};
 
@@ -53,25 +53,37 @@ fn a_name_that_was_taken_during_the_run_is_not_replaced() {
     assert!(partial.join("summary.json").exists() && fs::read_dir(scratch.join("run")).unwrap().next().is_none());
 }
 
+/// What was stored before is a bundle that can be read, and it says why it is not whole.
 #[test]
 fn a_full_disk_is_told_to_the_publisher_and_at_the_end() {
     let Some(full) = small_disk() else { return };
     let name = full.path.join("run");
     let mut writer = BundleWriter::create(&name, meta()).unwrap();
-    fs::write(full.path.join("ballast"), vec![1; 1_900_000]).unwrap_or_default();
+    fs::write(full.path.join("ballast"), vec![1; 3_500_000]).unwrap();
     let mut camera = Node::camera("camera");
-    let told = (0..20_000).find_map(|_| try_store(&mut writer, camera.second(25, 1_000_000)).err());
+    let mut stored = 0;
+    let told = (0..20_000).find_map(|_| match try_store(&mut writer, camera.second(25, 1_000_000)) {
+        Ok(()) => {
+            stored += 1;
+            None
+        }
+        Err(why) => Some(why),
+    });
     let told = told.expect("the disk is full long before").to_string();
-    assert!(told.contains("cannot be written"), "{told}");
-    let error = writer.finish(facts(1, &[&camera])).unwrap_err();
-    assert!(matches!(error, ExportError::Kept { .. }), "{error}");
-    assert!(!name.exists() && full.path.join("run.partial").exists());
+    assert!(told.contains("run.partial is full: from here on nothing is stored") && stored > 0, "{stored}: {told}");
+    assert!(try_store(&mut writer, camera.second(25, 1_000_000)).is_err(), "and nothing is");
+    let finished = writer.finish(facts(1, &[&camera])).unwrap();
+    assert_eq!((finished.path, finished.exit_code), (name.clone(), 20));
+    let faults = finished.verdict.reasons.iter().filter(|reason| reason.text.contains("is full")).count();
+    assert_eq!((finished.verdict.status, faults), (Status::Invalid, 1));
+    assert!(["series.parquet", "events.parquet", "latency.hlog"].iter().all(|file| name.join(file).exists()));
+    assert!(!name.join("reserve").exists() && !full.path.join("run.partial").exists());
 }
 
 #[test]
 fn a_disk_that_is_already_full_refuses_the_run() {
     let Some(full) = small_disk() else { return };
-    fs::write(full.path.join("ballast"), vec![1; 1_900_000]).unwrap();
+    fs::write(full.path.join("ballast"), vec![1; 9_000_000]).unwrap();
     let error = BundleWriter::create(&full.path.join("run"), meta()).map(drop).unwrap_err();
     assert!(matches!(error, ExportError::Unwritable { .. }), "{error}");
     assert!(!full.path.join("run.partial").exists());
@@ -86,7 +98,7 @@ fn finishing_without_anything_still_makes_a_bundle() {
     assert!(finished.path.join("series.parquet").exists());
 }
 
-/// A disk of 2 MB, where the test may mount one.
+/// A disk of 12 MB, where the test may mount one.
 struct SmallDisk {
     path: PathBuf,
     _scratch: Scratch,
@@ -103,7 +115,7 @@ fn small_disk() -> Option<SmallDisk> {
     let path = scratch.join("disk");
     fs::create_dir(&path).ok()?;
     let mut mount = std::process::Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(&path);
+    mount.args(["-t", "tmpfs", "-o", "size=12m", "tmpfs"]).arg(&path);
     let mounted = mount.stderr(std::process::Stdio::null()).status().is_ok_and(|status| status.success());
     mounted.then_some(SmallDisk { path, _scratch: scratch })
 }

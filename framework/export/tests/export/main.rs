@@ -7,13 +7,19 @@ mod conservation;
 #[cfg(test)]
 mod folders;
 #[cfg(test)]
+mod lives;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod losses;
 #[cfg(test)]
+mod machines;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod report;
+#[cfg(test)]
+mod strange;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

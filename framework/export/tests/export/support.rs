@@ -112,6 +112,7 @@ impl Node {
             queue_length: 0,
             histograms,
             counts: vec![("frames".to_owned(), self.totals.generated)],
+            requests: None,
         };
         let host = HostSample {
             node: self.name.clone(),
@@ -125,12 +126,19 @@ impl Node {
             second: self.second,
             host: Some(host),
             groups: vec![snapshot],
-            dropped: 0,
+            ..NodeReport::default()
         }
     }
 
     pub fn facts(&self) -> GroupFacts {
-        let target = Target { streams: 1, gap_ns: Some(40_000_000), in_flight: 1, requests: None, stochastic: false };
+        let target = Target {
+            streams: 1,
+            gap_ns: Some(40_000_000),
+            in_flight: 1,
+            requests: None,
+            stochastic: false,
+            dispersion: None,
+        };
         GroupFacts {
             node: self.name.clone(),
             template: self.name.split('-').next().unwrap().to_owned(),
