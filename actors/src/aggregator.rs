@@ -1,8 +1,8 @@
-//! The aggregator: stores every report and life-cycle event once, and acknowledges a report when it is stored.
+//! The aggregator: stores every report and life-cycle event once, and acknowledges it when it is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rehearsal_core::messages::{LifeEvent, NodeReport, ReportAck};
+use rehearsal_core::messages::{EventAck, LifeEvent, NodeReport, ReportAck};
 use rehearsal_core::subject::{PREFIX, Plane};
 use rehearsal_core::{
     Actor, Body, BuildError, Event, GroupContext, Kind, MetricId, Outbox, Pool, Role, SubjectId, Time, Wiring, Work,
@@ -15,6 +15,9 @@ use crate::service::{Alone, ServiceParams, check_alone};
 const UNDER_WAY_MAX: usize = 4096;
 /// Nodes whose reports are told apart.
 const NODES_MAX: usize = 65_536;
+/// Events that are recognised when they come again, the latest ones. Assumed: far more than a run has; a fault repeats
+/// itself at most this often before it is stored twice.
+const EVENTS_MAX: usize = 65_536;
 /// Seconds of one node that may be stored out of order. More than a logger keeps.
 const OUT_OF_ORDER_MAX: usize = 1024;
 
@@ -39,6 +42,7 @@ impl Kind for Aggregator {
             repeated: wiring.metric("reports_repeated"),
             under_way: BTreeMap::new(),
             stored: BTreeMap::new(),
+            events: BTreeMap::new(),
             next: 0,
         }]))
     }
@@ -52,13 +56,15 @@ struct Collector {
     repeated: MetricId,
     under_way: BTreeMap<u64, Record>,
     stored: BTreeMap<String, Seconds>,
+    /// Numbered events that were stored, by their ids, with the key that each was stored under.
+    events: BTreeMap<String, u64>,
     next: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Record {
     Report(ReportAck),
-    Event,
+    Event(EventAck),
 }
 
 impl Collector {
@@ -66,8 +72,21 @@ impl Collector {
         if let Ok(report) = body.get::<NodeReport>() {
             let key = ReportAck { node: report.node.clone(), second: report.second };
             self.report(key, body, out);
-        } else if body.get::<LifeEvent>().is_ok() {
-            self.store(Record::Event, body, out);
+        } else if let Ok(event) = body.get::<LifeEvent>() {
+            self.event(EventAck { id: event.id.clone() }, body, out);
+        }
+    }
+
+    /// An event without an id comes once, and is not acknowledged.
+    fn event(&mut self, key: EventAck, body: &Body, out: &mut Outbox) {
+        if self.events.contains_key(&key.id) {
+            out.publish(self.ack, key);
+            return;
+        }
+        let record = Record::Event(key);
+        let known = |key: &EventAck| !key.id.is_empty() && self.under_way.values().any(|r| *r == record);
+        if !matches!(&record, Record::Event(key) if known(key)) {
+            self.store(record, body, out);
         }
     }
 
@@ -104,7 +123,14 @@ impl Collector {
         match self.under_way.remove(&key) {
             None => {}
             Some(_) if result != WorkResult::Done => out.count(self.store_failed, 1),
-            Some(Record::Event) => {}
+            Some(Record::Event(ack)) if ack.id.is_empty() => {}
+            Some(Record::Event(ack)) => {
+                if self.events.len() == EVENTS_MAX {
+                    self.forget();
+                }
+                self.events.insert(ack.id.clone(), key);
+                out.publish(self.ack, ack);
+            }
             Some(Record::Report(ack)) => {
                 if let Some(seconds) = self.stored.get_mut(&ack.node) {
                     seconds.add(ack.second);
@@ -112,6 +138,16 @@ impl Collector {
                 out.publish(self.ack, ack);
             }
         }
+    }
+}
+
+impl Collector {
+    /// Forgets the older half of the events that were stored.
+    fn forget(&mut self) {
+        let mut keys: Vec<u64> = self.events.values().copied().collect();
+        keys.sort_unstable();
+        let middle = keys.get(keys.len() / 2).copied().unwrap_or_default();
+        self.events.retain(|_, key| *key >= middle);
     }
 }
 
@@ -167,7 +203,7 @@ mod tests {
     }
 
     fn report(node: &str, second: u32) -> NodeReport {
-        NodeReport { node: node.into(), second, host: None, groups: Vec::new(), dropped: 0 }
+        NodeReport { node: node.into(), second, ..NodeReport::default() }
     }
 
     /// The keys of the records that are to be stored.
@@ -229,14 +265,31 @@ mod tests {
     }
 
     #[test]
-    fn events_are_stored_each_time_and_not_acknowledged() {
+    fn events_without_an_id_are_stored_each_time_and_not_acknowledged() {
         let mut stage = stage();
         let event =
-            LifeEvent { at: at(5), kind: "fault".into(), node: "n".into(), actor: "a".into(), text: "t".into() };
+            LifeEvent { at: at(5), kind: "fault".into(), node: "n".into(), actor: "a".into(), ..LifeEvent::default() };
         for _ in 0..2 {
             let wishes = stage.say(at(5), event.clone());
             assert_eq!(end(&mut stage, stores(&wishes)[0], WorkResult::Done), []);
         }
+    }
+
+    #[test]
+    fn a_numbered_event_is_stored_once_and_acknowledged_each_time() {
+        let mut stage = stage();
+        let event = |id: &str| LifeEvent { kind: "fault".into(), id: id.into(), ..LifeEvent::default() };
+        let acks = |wishes: &[Command]| -> Vec<String> {
+            messages::<EventAck>(wishes).into_iter().map(|ack| ack.id).collect()
+        };
+        let first = stage.say_wire(at(0), event("camera-1.host.1"));
+        assert_eq!(stores(&stage.say_wire(at(0), event("camera-1.host.1"))), [], "it is under way");
+        let other = stage.say_wire(at(0), event("camera-1.host.2"));
+        assert_eq!(acks(&end(&mut stage, stores(&first)[0], WorkResult::Done)), ["camera-1.host.1"]);
+        assert_eq!(acks(&end(&mut stage, stores(&other)[0], WorkResult::Invalid)), Vec::<String>::new());
+        let again = stage.say_wire(at(1), event("camera-1.host.1"));
+        assert_eq!((stores(&again).len(), acks(&again)), (0, vec!["camera-1.host.1".to_owned()]));
+        assert_eq!(stores(&stage.say_wire(at(1), event("camera-1.host.2"))).len(), 1, "it was not stored");
     }
 
     #[test]

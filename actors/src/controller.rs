@@ -1,21 +1,29 @@
-//! The controller: brings every node to the start line, starts them together, and says when it is over.
+//! The controller: brings every node to the start line, starts them together, steers the load, and says when it is over.
 
 use std::collections::BTreeMap;
 
+use rehearsal_core::life::{Beat, NodeBack, NodeLost, OnLoss, Rejoin, Stage as Far};
 use rehearsal_core::messages::{LifeEvent, NodeDone, Prepare, Ready, StartAt, StopReason, StopRun};
 use rehearsal_core::plan::Stop;
-use rehearsal_core::subject::{HOST, PREFIX, Plane};
+use rehearsal_core::steer::Ask;
+use rehearsal_core::subject::{HOST, PREFIX, Plane, subject};
 use rehearsal_core::{
     Actor, Body, BuildError, Event, GroupContext, Kind, Outbox, Pool, Role, Span, SubjectId, Time, TimerKey, Wiring,
 };
 
 use crate::service::{Alone, ServiceParams, check_alone};
 
+mod losing;
+mod steering;
+
+use losing::Absent;
+use steering::Helm;
+
 /// Wait between two tries to get every node ready.
 const ROUND: Span = Span::from_secs(1);
 /// Tries before the run is given up. Assumed: longer than any node takes to bind and warm up.
 const ROUNDS_MAX: u32 = 30;
-/// The one timer: the next try, the start, or the end, whichever comes next.
+/// The one timer: the next try, the start, a steer, or the end, whichever comes next.
 const NEXT: TimerKey = TimerKey(0);
 
 /// Runs the experiment.
@@ -30,9 +38,17 @@ impl Kind for Controller {
     fn build(_: &ServiceParams, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
         check_alone(cx, Self::NAME, Alone::InRun)?;
         let run = &cx.run.run;
-        wiring.subscribe(&format!("{PREFIX}.{run}.ctl.*.*.ready"))?;
-        wiring.subscribe(&format!("{PREFIX}.{run}.ctl.*.{HOST}.done"))?;
-        let node = |sends: bool| NodeState { ready: false, done: !sends };
+        for pattern in ["*.*.ready", "*.host.done", "*.host.beat", "*.host.lost", "*.host.ask"] {
+            wiring.subscribe(&format!("{PREFIX}.{run}.ctl.{pattern}"))?;
+        }
+        // the engines speak there, and what nobody names nobody hears
+        for node in &cx.run.nodes {
+            wiring.subject(&subject(run, Plane::Control, &node.name, HOST, "beat"))?;
+        }
+        for verb in ["lost", "ask"] {
+            wiring.subject(&subject(run, Plane::Control, cx.node, HOST, verb))?;
+        }
+        let node = |sends: bool| NodeState { sends, ready: false, done: !sends, absent: None, rejoin: None };
         Ok(Box::new(vec![Conductor {
             node: cx.node.to_owned(),
             actor: cx.actor.to_owned(),
@@ -45,6 +61,12 @@ impl Kind for Controller {
             sends: cx.run.nodes.iter().any(|n| n.sends),
             nodes: cx.run.nodes.iter().map(|n| (n.name.clone(), node(n.sends))).collect(),
             stage: Stage::Idle,
+            helm: Helm::new(&cx.run.control, wiring),
+            on_loss: cx.run.on_loss,
+            begun: None,
+            next: None,
+            round: None,
+            armed: None,
         }]))
     }
 }
@@ -63,21 +85,41 @@ struct Conductor {
     sends: bool,
     nodes: BTreeMap<String, NodeState>,
     stage: Stage,
+    helm: Helm,
+    on_loss: OnLoss,
+    /// What was said at the start.
+    begun: Option<StartAt>,
+    /// When the present stage goes on by itself.
+    next: Option<Time>,
+    /// Tries to get new incarnations ready: the last one's number, and when the next one is.
+    round: Option<(u32, Time)>,
+    /// What the timer is set for.
+    armed: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct NodeState {
+    sends: bool,
     ready: bool,
     done: bool,
+    /// It is lost.
+    absent: Option<Absent>,
+    /// What its latest incarnation was told, if that is not the first.
+    rejoin: Option<Rejoin>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Idle,
-    Preparing { round: u32 },
-    Ready { until: Option<Time> },
+    Preparing {
+        round: u32,
+    },
+    Ready {
+        until: Option<Time>,
+    },
     Running,
-    Stopped,
+    /// Why, if this controller said so.
+    Stopped(Option<StopReason>),
 }
 
 impl Conductor {
@@ -85,11 +127,12 @@ impl Conductor {
         self.stage = Stage::Preparing { round };
         out.publish(self.prepare, Prepare { round });
         // counted from now: each try leaves a whole second for answers
-        out.set_timer(NEXT, now.saturating_add(ROUND));
+        self.next = Some(now.saturating_add(ROUND));
     }
 
     fn ready(&mut self, now: Time, out: &mut Outbox) {
-        if !matches!(self.stage, Stage::Preparing { .. }) || !self.nodes.values().all(|n| n.ready) {
+        let all = self.nodes.values().all(|n| n.ready || self.does_without(n));
+        if !matches!(self.stage, Stage::Preparing { .. }) || !all {
             return;
         }
         let at = now.saturating_add(self.lead);
@@ -98,31 +141,35 @@ impl Conductor {
             Stop::After(duration) => Some(at.saturating_add(duration)),
         };
         self.stage = Stage::Ready { until };
-        self.tell(now, "prepared", format!("{} nodes are ready", self.nodes.len()), out);
-        out.publish(self.start, StartAt { at, until });
-        out.set_timer(NEXT, at);
+        let ready = self.nodes.values().filter(|n| n.ready).count();
+        self.tell(now, "prepared", format!("{ready} nodes are ready"), out);
+        let start = StartAt { at, until };
+        out.publish(self.start, start.clone());
+        self.begun = Some(start);
+        self.helm.announce(at, out);
+        self.next = Some(at);
     }
 
     fn done(&mut self, now: Time, out: &mut Outbox) {
         let traffic = matches!(self.stage, Stage::Ready { .. } | Stage::Running);
-        if traffic && self.ends == Stop::AllRequestsDone && self.sends && self.nodes.values().all(|n| n.done) {
+        let all = || self.nodes.values().all(|n| n.done || self.does_without(n));
+        if traffic && self.ends == Stop::AllRequestsDone && self.sends && all() {
             self.end(now, StopReason::Done, out);
         }
     }
 
     fn next(&mut self, now: Time, out: &mut Outbox) {
+        self.next = None;
         match self.stage {
             Stage::Preparing { round } if round < ROUNDS_MAX => self.prepare(round + 1, now, out),
             Stage::Preparing { .. } => self.end(now, StopReason::NotReady, out),
             Stage::Ready { until } => {
                 self.stage = Stage::Running;
                 self.tell(now, "started", "traffic begins".to_owned(), out);
-                if let Some(until) = until {
-                    out.set_timer(NEXT, until);
-                }
+                self.next = until;
             }
             Stage::Running => self.end(now, StopReason::Duration, out),
-            Stage::Idle | Stage::Stopped => {}
+            Stage::Idle | Stage::Stopped(_) => {}
         }
     }
 
@@ -130,6 +177,8 @@ impl Conductor {
         let text = match reason {
             StopReason::Done => "all requests are done".to_owned(),
             StopReason::Duration => "the duration is over".to_owned(),
+            StopReason::Planned => "the experiment's own control ends it".to_owned(),
+            StopReason::Threshold => "a threshold did not hold".to_owned(),
             StopReason::Interrupted => "stopped from outside".to_owned(),
             StopReason::Fault => "stopped by a fault".to_owned(),
             StopReason::NotReady => {
@@ -137,15 +186,21 @@ impl Conductor {
                 format!("not ready after {ROUNDS_MAX} tries: {}", missing.join(", "))
             }
         };
-        self.stage = Stage::Stopped;
+        self.stage = Stage::Stopped(Some(reason));
         self.tell(now, "stopped", text, out);
         out.publish(self.stop, StopRun { reason });
+        self.rest(out);
+    }
+
+    /// Nothing comes by itself any more.
+    fn rest(&mut self, out: &mut Outbox) {
+        (self.next, self.round, self.armed) = (None, None, None);
         out.cancel_timer(NEXT);
     }
 
     fn tell(&self, at: Time, kind: &str, text: String, out: &mut Outbox) {
         let (node, actor) = (self.node.clone(), self.actor.clone());
-        out.publish(self.event, LifeEvent { at, kind: kind.to_owned(), node, actor, text });
+        out.publish(self.event, LifeEvent { at, kind: kind.to_owned(), node, actor, text, ..LifeEvent::default() });
     }
 
     fn hear(&mut self, now: Time, body: &Body, out: &mut Outbox) {
@@ -153,12 +208,62 @@ impl Conductor {
             if let Some(node) = self.nodes.get_mut(&ready.node) {
                 node.ready = true;
             }
+            self.welcome(&ready.node, now, out);
             self.ready(now, out);
         } else if let Ok(done) = body.get::<NodeDone>() {
-            if let Some(node) = self.nodes.get_mut(&done.node) {
-                node.done = true;
-            }
-            self.done(now, out);
+            self.node_done(&done.node, now, out);
+        } else if let Ok(beat) = body.get::<Beat>() {
+            self.beat(&beat, now, out);
+        } else if let Ok(ask) = body.get::<Ask>() {
+            self.asked(&ask, now, out);
+        } else if let Ok(lost) = body.get::<NodeLost>() {
+            self.lost(lost.into_owned(), now, out);
+        } else if let Ok(back) = body.get::<NodeBack>() {
+            self.back(&back.node);
+        }
+    }
+
+    fn node_done(&mut self, node: &str, now: Time, out: &mut Outbox) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.done = true;
+        }
+        self.done(now, out);
+    }
+
+    /// A node tells how far it is; what it has missed is said again.
+    fn beat(&mut self, beat: &Beat, now: Time, out: &mut Outbox) {
+        if self.nodes.get(&beat.node).is_none_or(|node| node.absent.is_some()) {
+            return;
+        }
+        let stage = self.stage;
+        if beat.done {
+            self.node_done(&beat.node, now, out);
+        }
+        match (stage, beat.stage) {
+            (Stage::Ready { .. } | Stage::Running, Far::Waiting) => self.start_again(beat, now, out),
+            (Stage::Stopped(Some(reason)), Far::Waiting | Far::Running) => out.publish(self.stop, StopRun { reason }),
+            _ => {}
+        }
+    }
+
+    /// Everything that is due by now, in the order of its importance.
+    fn turn(&mut self, now: Time, out: &mut Outbox) {
+        self.armed = None;
+        self.prepare_absent(now, out);
+        if self.next.is_some_and(|at| at <= now) {
+            self.next(now, out);
+        }
+        self.cue(now, out);
+    }
+
+    /// Sets the timer for what comes next, if that is news.
+    fn arm(&mut self, out: &mut Outbox) {
+        let steer = if self.begun.is_some() { self.helm.next() } else { None };
+        let next = [self.next, steer, self.round.map(|(_, at)| at)].into_iter().flatten().min();
+        let stopped = matches!(self.stage, Stage::Stopped(_));
+        if let Some(at) = next.filter(|at| !stopped && self.armed != Some(*at)) {
+            self.armed = Some(at);
+            out.set_timer(NEXT, at);
         }
     }
 }
@@ -171,153 +276,17 @@ impl Actor for Conductor {
                 self.ready(now, out);
             }
             Event::Message { body, .. } => self.hear(now, body, out),
-            Event::Timer { .. } => self.next(now, out),
-            Event::Stop if self.stage != Stage::Stopped => {
-                self.stage = Stage::Stopped;
+            Event::Timer { .. } => self.turn(now, out),
+            Event::Stop if !matches!(self.stage, Stage::Stopped(_)) => {
+                self.stage = Stage::Stopped(None);
                 self.tell(now, "stopped", "stopped from outside".to_owned(), out);
-                out.cancel_timer(NEXT);
+                self.rest(out);
             }
             _ => {}
         }
+        self.arm(out);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use rehearsal_core::Command;
-
-    use super::*;
-    use crate::testing::{Experiment, Stage, at, messages};
-
-    fn stage(stop: Stop, nodes: &[(&'static str, bool)]) -> Stage {
-        let experiment = Experiment { stop, nodes: nodes.to_vec(), ..Experiment::default() };
-        experiment.build::<Controller>(&ServiceParams {}).expect("it builds")
-    }
-
-    fn ready(stage: &mut Stage, now: u64, node: &str) -> Vec<Command> {
-        stage.say(at(now), Ready { node: node.into() })
-    }
-
-    fn done(stage: &mut Stage, now: u64, node: &str) -> Vec<Command> {
-        stage.say_wire(at(now), NodeDone { node: node.into() })
-    }
-
-    fn timer(stage: &mut Stage, now: u64) -> Vec<Command> {
-        stage.tell(at(now), Event::Timer { key: NEXT, due: at(now) })
-    }
-
-    fn set(wishes: &[Command]) -> Option<Time> {
-        wishes.iter().find_map(|w| if let Command::SetTimer { at, .. } = w { Some(*at) } else { None })
-    }
-
-    fn reasons(wishes: &[Command]) -> Vec<StopReason> {
-        messages::<StopRun>(wishes).into_iter().map(|stop| stop.reason).collect()
-    }
-
-    fn told(wishes: &[Command]) -> Vec<String> {
-        messages::<LifeEvent>(wishes).into_iter().map(|event| event.kind).collect()
-    }
-
-    const NODES: [(&str, bool); 3] = [("camera-1", true), ("camera-2", true), ("receiver", false)];
-
-    #[test]
-    fn all_ready_then_one_common_start_and_an_end_by_time() {
-        let mut stage = stage(Stop::After(Span::from_secs(60)), &NODES);
-        let wishes = stage.tell(at(0), Event::Start);
-        let subject = "lab.v1.r1.ctl.lab.main.prepare".to_owned();
-        assert_eq!(stage.published(&wishes), [(subject, Prepare { round: 1 })]);
-        assert_eq!(set(&wishes), Some(at(1000)));
-        assert_eq!(ready(&mut stage, 3, "camera-1"), []);
-        assert_eq!(ready(&mut stage, 4, "receiver"), []);
-        assert_eq!(ready(&mut stage, 4, "somebody-else"), []);
-        let wishes = timer(&mut stage, 1000);
-        assert_eq!(stage.published::<Prepare>(&wishes).len(), 1);
-        assert_eq!(set(&wishes), Some(at(2000)));
-        assert_eq!(ready(&mut stage, 1003, "receiver"), [], "a second answer of the same node");
-
-        let wishes = ready(&mut stage, 1010, "camera-2");
-        assert_eq!(told(&wishes), ["prepared"]);
-        let start = StartAt { at: at(1510), until: Some(at(61_510)) };
-        assert_eq!(stage.published(&wishes), [("lab.v1.r1.ctl.lab.main.start".to_owned(), start)]);
-        assert_eq!(set(&wishes), Some(at(1510)), "the timer moves to the start");
-        assert_eq!(ready(&mut stage, 1020, "camera-1"), [], "there is one start");
-
-        let wishes = timer(&mut stage, 1510);
-        assert_eq!((told(&wishes), set(&wishes)), (vec!["started".to_owned()], Some(at(61_510))));
-        assert_eq!(done(&mut stage, 30_000, "camera-1"), []);
-        assert_eq!(done(&mut stage, 30_000, "camera-2"), [], "the duration is what counts");
-        let wishes = timer(&mut stage, 61_510);
-        assert_eq!(reasons(&wishes), [StopReason::Duration]);
-        assert_eq!(told(&wishes), ["stopped"]);
-        assert_eq!(stage.tell(at(61_511), Event::Stop), [], "it was told already");
-    }
-
-    #[test]
-    fn a_count_driven_run_ends_when_every_sending_node_is_done() {
-        let mut stage = stage(Stop::AllRequestsDone, &NODES);
-        stage.tell(at(0), Event::Start);
-        for (node, _) in NODES {
-            ready(&mut stage, 1, node);
-        }
-        assert_eq!(set(&timer(&mut stage, 501)), None, "no end is set");
-        assert_eq!(done(&mut stage, 900, "camera-2"), []);
-        assert_eq!(done(&mut stage, 901, "camera-2"), []);
-        assert_eq!(done(&mut stage, 901, "receiver"), []);
-        let wishes = done(&mut stage, 902, "camera-1");
-        assert_eq!(reasons(&wishes), [StopReason::Done]);
-        let (subject, event) = stage.published::<LifeEvent>(&wishes).remove(0);
-        assert_eq!(subject, "lab.v1.r1.tel.lab.main.event");
-        assert_eq!((event.at, event.text.as_str()), (at(902), "all requests are done"));
-        assert_eq!(done(&mut stage, 903, "camera-1"), [], "it stops once");
-    }
-
-    #[test]
-    fn a_run_may_be_done_before_its_start_is_told() {
-        let mut stage = stage(Stop::AllRequestsDone, &NODES[..1]);
-        stage.tell(at(0), Event::Start);
-        assert_eq!(done(&mut stage, 1, "camera-1"), [], "nothing is done before it has begun");
-        ready(&mut stage, 2, "camera-1");
-        assert_eq!(reasons(&done(&mut stage, 3, "camera-1")), [StopReason::Done]);
-    }
-
-    #[test]
-    fn a_run_without_senders_never_ends_by_itself() {
-        let mut stage = stage(Stop::AllRequestsDone, &NODES[2..]);
-        stage.tell(at(0), Event::Start);
-        ready(&mut stage, 1, "receiver");
-        assert_eq!(set(&timer(&mut stage, 501)), None);
-        assert_eq!(done(&mut stage, 502, "receiver"), []);
-        let wishes = stage.tell(at(9000), Event::Stop);
-        assert_eq!((told(&wishes), reasons(&wishes)), (vec!["stopped".to_owned()], vec![]));
-        assert_eq!(stage.tell(at(9001), Event::Stop), []);
-    }
-
-    #[test]
-    fn a_node_that_is_never_ready_is_named_after_thirty_tries() {
-        let mut stage = stage(Stop::AllRequestsDone, &NODES);
-        let mut wishes = stage.tell(at(0), Event::Start);
-        ready(&mut stage, 1, "camera-1");
-        let mut rounds = Vec::new();
-        while let Some(next) = set(&wishes) {
-            rounds.extend(stage.published::<Prepare>(&wishes).iter().map(|(_, p)| p.round));
-            wishes = stage.tell(next, Event::Timer { key: NEXT, due: next });
-        }
-        assert_eq!(rounds, (1..=30).collect::<Vec<_>>());
-        assert_eq!(reasons(&wishes), [StopReason::NotReady]);
-        let (_, event) = stage.published::<LifeEvent>(&wishes).remove(0);
-        assert_eq!(event.text, "not ready after 30 tries: camera-2, receiver");
-        assert_eq!(ready(&mut stage, 40_000, "camera-2"), []);
-    }
-
-    #[test]
-    fn there_is_one_and_it_hears_loggers_and_engines() {
-        let mut alone = stage(Stop::AllRequestsDone, &NODES);
-        assert!(alone.hears("lab.v1.r1.ctl.camera-1.logger.ready"));
-        assert!(alone.hears("lab.v1.r1.ctl.camera-1.host.done"));
-        assert!(!alone.hears("lab.v1.r1.ctl.camera-1.logger.done"));
-        for (count, first) in [(2, 0), (1, 1)] {
-            let refusal = Experiment { count, first, ..Experiment::default() }.refusal::<Controller>(&ServiceParams {});
-            assert_eq!(refusal.0, Some("count"));
-        }
-    }
-}
+mod tests;

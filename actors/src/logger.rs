@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rehearsal_core::messages::{GroupSnapshot, HostSample, NodeReport, Prepare, Ready, ReportAck};
+use rehearsal_core::messages::{GroupSnapshot, HostSample, NodeReport, Prepare, Ready, ReportAck, Scope};
 use rehearsal_core::subject::{HOST, PREFIX, Plane, subject};
 use rehearsal_core::{
     Actor, Body, BuildError, Event, GroupContext, Kind, MetricId, Outbox, Pool, Role, Span, SubjectId, Time, TimerKey,
@@ -15,6 +15,8 @@ use crate::service::{Alone, ServiceParams, check_alone};
 pub const REPORTS_MAX: usize = 600;
 /// Snapshots kept for the next report.
 const SNAPSHOTS_MAX: usize = 4096;
+/// Samples of the process and the machine kept for the next report: one of each is told a second.
+const AROUND_MAX: usize = 2;
 /// A report without an answer is sent again after this time.
 const RESEND_AFTER: Span = Span::from_secs(2);
 /// Wait between two looks at what is unanswered.
@@ -48,6 +50,7 @@ impl Kind for Logger {
             reports_dropped: wiring.metric("reports_dropped"),
             reports_resent: wiring.metric("reports_resent"),
             snapshots: VecDeque::new(),
+            around: Vec::new(),
             open: VecDeque::new(),
             dropped: 0,
             looking: false,
@@ -65,6 +68,8 @@ struct Scribe {
     reports_resent: MetricId,
     /// Since the last report.
     snapshots: VecDeque<GroupSnapshot>,
+    /// Since the last report.
+    around: Vec<HostSample>,
     /// Not acknowledged, the oldest first.
     open: VecDeque<Open>,
     dropped: u64,
@@ -82,7 +87,9 @@ impl Scribe {
         if let Ok(snapshot) = body.get::<GroupSnapshot>() {
             self.snapshot(snapshot.into_owned(), out);
         } else if let Ok(sample) = body.get::<HostSample>() {
-            if sample.node == self.node {
+            if sample.scope != Scope::Node {
+                self.around(sample.into_owned());
+            } else if sample.node == self.node {
                 self.report(now, sample.into_owned(), out);
             }
         } else if let Ok(ack) = body.get::<ReportAck>() {
@@ -102,6 +109,13 @@ impl Scribe {
         self.snapshots.push_back(snapshot);
     }
 
+    /// The process and the machine are told before the node that speaks for them.
+    fn around(&mut self, sample: HostSample) {
+        if self.around.len() < AROUND_MAX {
+            self.around.push(sample);
+        }
+    }
+
     fn report(&mut self, now: Time, sample: HostSample, out: &mut Outbox) {
         if self.open.len() == REPORTS_MAX {
             self.open.pop_front();
@@ -112,8 +126,10 @@ impl Scribe {
             node: self.node.clone(),
             second: sample.second,
             host: Some(sample),
+            around: std::mem::take(&mut self.around),
             groups: self.snapshots.drain(..).collect(),
             dropped: self.dropped,
+            ..NodeReport::default()
         };
         out.publish(self.report, report.clone());
         self.open.push_back(Open { report, sent: now });
@@ -171,6 +187,7 @@ mod tests {
             queue_length: 0,
             histograms: Vec::new(),
             counts: Vec::new(),
+            requests: None,
         }
     }
 
@@ -217,11 +234,24 @@ mod tests {
             second: 0,
             host: Some(sample(0)),
             groups: vec![snapshot("main", 0), snapshot("other", 0)],
-            dropped: 0,
+            ..NodeReport::default()
         };
         assert_eq!(stage.published(&wishes), [("lab.v1.r1.tel.lab.main.report".to_owned(), report)]);
         let wishes = stage.say(at(2001), sample(1));
         assert_eq!(stage.published::<NodeReport>(&wishes)[0].1.groups, [], "each snapshot once");
+    }
+
+    #[test]
+    fn what_is_around_the_node_is_reported_with_its_second() {
+        let mut stage = stage();
+        let [process, machine] = [Scope::Process, Scope::Machine].map(|scope| HostSample::of(scope, "box", 0));
+        for around in [&process, &machine, &machine] {
+            assert_eq!(stage.say_wire(at(1000), around.clone()), []);
+        }
+        let wishes = stage.say(at(1001), sample(0));
+        assert_eq!(stage.published::<NodeReport>(&wishes)[0].1.around, [process, machine], "two at most");
+        let wishes = stage.say(at(2001), sample(1));
+        assert_eq!(stage.published::<NodeReport>(&wishes)[0].1.around, [], "each once");
     }
 
     #[test]

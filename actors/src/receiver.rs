@@ -1,20 +1,29 @@
-//! The receiver: worker slots, a bounded backlog, and an analyzer for what comes in.
+//! The receiver: worker slots, a bounded backlog, and an analyzer for what comes in. Senders can have workers of their own,
+//! so that no other traffic takes them away.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use rehearsal_core::payload::RenderContext;
+use rehearsal_core::units::ByteSize;
 use rehearsal_core::{
-    Actor, BuildError, Event, ExchangeId, GroupContext, Head, Kind, Outbox, Payload, Pool, Recipe, RecipeId, Reply,
-    Role, Span, Status, Time, Wiring, Work, WorkKey, WorkResult,
+    Actor, ActorId, BuildError, Event, ExchangeId, GroupContext, Head, Kind, Outbox, Payload, Pool, Recipe, RecipeId,
+    Reply, Role, Span, Status, Time, Wiring, Work, WorkKey, WorkResult,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Length of an acknowledgement, bytes: room for any number, filled up with spaces.
-const ACK_BYTES: u32 = 40;
+/// Length of an acknowledgement, bytes: room for any number, filled up with spaces. A sender may want a longer one.
+const ACK_BYTES: u64 = 40;
+/// Shortest acknowledgement that has room for any number, bytes.
+const ACK_BYTES_MIN: u64 = 28;
+/// Longest answer that a receiver is set to, bytes. Assumed: that of a sensor's reading.
+const ACK_BYTES_MAX: u64 = 16 << 20;
+/// The longest answer that a sender may want, bytes. Assumed: as long as the longest request that an emulation takes in.
+const REPLY_BYTES_MAX: u32 = 64 << 20;
 
 /// Answers requests.
 pub struct Receiver;
@@ -32,8 +41,37 @@ pub struct ReceiverParams {
     /// Where to listen, `address:port`; without it, at an address of the engine's choice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
+    /// Size of an answer's body: nothing, or an acknowledgement in JSON filled up with spaces, of 28 B at least.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub answer: ByteSize,
     /// What is done with each request.
     pub analyzer: AnalyzerParams,
+    /// Workers that serve certain senders and nobody else. `workers` and `backlog` are for all others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolParams>,
+}
+
+/// Workers for certain senders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolParams {
+    /// Whom they serve, each as `node/actor`.
+    pub from: Vec<String>,
+    /// Their requests that are analysed at the same time.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub workers: u32,
+    /// Their requests that may wait for a worker. Assumed: as of a receiver.
+    #[serde(default = "backlog")]
+    #[schemars(range(max = 1_000_000))]
+    pub backlog: u32,
+}
+
+const fn backlog() -> u32 {
+    64
+}
+
+fn is_usual(answer: &ByteSize) -> bool {
+    answer.0 == ACK_BYTES
 }
 
 /// What is done with each request. Its form and size are checked always.
@@ -50,7 +88,14 @@ pub struct AnalyzerParams {
 
 impl Default for ReceiverParams {
     fn default() -> Self {
-        ReceiverParams { workers: 16, backlog: 64, listen: None, analyzer: AnalyzerParams::default() }
+        ReceiverParams {
+            workers: 16,
+            backlog: 64,
+            listen: None,
+            answer: ByteSize(ACK_BYTES),
+            analyzer: AnalyzerParams::default(),
+            pools: Vec::new(),
+        }
     }
 }
 
@@ -72,6 +117,10 @@ impl Kind for Receiver {
             let reason = "several instances cannot share one address; leave `listen` out, or write `count = 1`";
             return Err(BuildError::of("listen", reason));
         }
+        if params.answer.0 != 0 && !(ACK_BYTES_MIN..=ACK_BYTES_MAX).contains(&params.answer.0) {
+            let reason = format!("an answer has no bytes, or {ACK_BYTES_MIN}B to {}", ByteSize(ACK_BYTES_MAX));
+            return Err(BuildError::of("answer", reason));
+        }
         let listen = match &params.listen {
             None => None,
             Some(text) => Some(text.parse().map_err(|_| {
@@ -79,31 +128,81 @@ impl Kind for Receiver {
             })?),
         };
         wiring.serve(listen);
-        let spec = Arc::new(Desk {
-            workers: params.workers,
-            backlog: params.backlog as usize,
-            analyzer: params.analyzer,
-            ack: wiring.recipe(Arc::new(Ack)),
-        });
+        let (pools, routes) = pools(params, wiring)?;
+        let (ack, bytes) = (wiring.recipe(Arc::new(Ack)), params.answer.0 as u32);
+        let spec = Arc::new(Desk { pools, routes, analyzer: params.analyzer, ack, bytes });
         let members: Vec<_> = cx.members.clone().map(|_| Server::new(&spec)).collect();
         Ok(Box::new(members))
     }
 }
 
+/// The pools, that for everybody first, and whom the others serve: ids of senders in order.
+type Pools = (Vec<Room>, Vec<(Range<u32>, u32)>);
+
+fn pools(params: &ReceiverParams, wiring: &mut dyn Wiring) -> Result<Pools, BuildError> {
+    let mut pools = vec![Room { workers: params.workers, backlog: params.backlog as usize }];
+    let mut routes: Vec<(Range<u32>, u32)> = Vec::new();
+    for pool in &params.pools {
+        if pool.workers == 0 {
+            return Err(BuildError::of("pools", "a pool has at least one worker"));
+        }
+        for name in &pool.from {
+            let ids = wiring.instances(name).map_err(|why| BuildError::of("pools", why.reason))?;
+            routes.extend(ids.into_iter().map(|ids| (ids, pools.len() as u32)));
+        }
+        pools.push(Room { workers: pool.workers, backlog: pool.backlog as usize });
+    }
+    routes.sort_by_key(|(ids, _)| ids.start);
+    if routes.windows(2).any(|pair| pair[0].0.end > pair[1].0.start) {
+        return Err(BuildError::of("pools", "a sender has one pool; name it in one `from` only"));
+    }
+    Ok((pools, routes))
+}
+
+/// How much one pool can do.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    workers: u32,
+    backlog: usize,
+}
+
 /// What the members share.
 #[derive(Debug)]
 struct Desk {
-    workers: u32,
-    backlog: usize,
+    pools: Vec<Room>,
+    routes: Vec<(Range<u32>, u32)>,
     analyzer: AnalyzerParams,
     ack: RecipeId,
+    /// Of an answer.
+    bytes: u32,
+}
+
+impl Desk {
+    /// Of an answer to a request that wants so many bytes, or leaves it to the receiver with 0.
+    fn length(&self, wanted: u32) -> u32 {
+        if wanted == 0 { self.bytes } else { wanted.clamp(ACK_BYTES as u32, REPLY_BYTES_MAX) }
+    }
+
+    /// The pool for what `from` sends.
+    #[inline]
+    fn pool(&self, from: Option<ActorId>) -> usize {
+        let Some(ActorId(id)) = from.filter(|_| !self.routes.is_empty()) else { return 0 };
+        let place = self.routes.partition_point(|(ids, _)| ids.end <= id);
+        self.routes.get(place).filter(|(ids, _)| ids.contains(&id)).map_or(0, |(_, pool)| *pool as usize)
+    }
 }
 
 /// One receiving actor.
 #[derive(Debug)]
 struct Server {
     desk: Arc<Desk>,
-    /// A request for each worker that has ever been busy; its place is the work's key.
+    pools: Vec<Crew>,
+}
+
+/// The workers of one pool.
+#[derive(Debug, Default)]
+struct Crew {
+    /// A request for each worker that has ever been busy; its place is the lower half of the work's key, the pool the upper.
     slots: Vec<Job>,
     /// Places of workers that are free again.
     free: Vec<u32>,
@@ -114,6 +213,7 @@ struct Server {
 struct Job {
     exchange: ExchangeId,
     seq: u64,
+    reply_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -125,51 +225,57 @@ struct Waiting {
 
 impl Server {
     fn new(desk: &Arc<Desk>) -> Self {
-        Server { desk: desk.clone(), slots: Vec::new(), free: Vec::new(), backlog: VecDeque::new() }
+        Server { desk: desk.clone(), pools: desk.pools.iter().map(|_| Crew::default()).collect() }
     }
 
     fn request(&mut self, now: Time, exchange: ExchangeId, head: &Head, out: &mut Outbox) {
-        let job = Job { exchange, seq: head.seq };
-        if let Some(worker) = self.worker() {
-            self.analyze(worker, job, out);
-        } else if self.backlog.len() < self.desk.backlog {
-            self.backlog.push_back(Waiting { job, arrived: now, limit: head.limit });
+        let job = Job { exchange, seq: head.seq, reply_bytes: self.desk.length(head.reply_bytes) };
+        let pool = self.desk.pool(head.from);
+        let (room, crew) = (self.desk.pools[pool], &mut self.pools[pool]);
+        if let Some(worker) = crew.worker(room.workers) {
+            self.analyze(pool, worker, job, out);
+        } else if crew.backlog.len() < room.backlog {
+            crew.backlog.push_back(Waiting { job, arrived: now, limit: head.limit });
         } else {
             reject(exchange, out);
         }
     }
 
-    /// A worker that is free.
-    fn worker(&mut self) -> Option<u32> {
-        self.free.pop().or_else(|| {
-            let next = self.slots.len() as u32;
-            (next < self.desk.workers).then(|| {
-                self.slots.push(Job { exchange: ExchangeId::default(), seq: 0 });
-                next
-            })
-        })
-    }
-
-    fn analyze(&mut self, worker: u32, job: Job, out: &mut Outbox) {
-        self.slots[worker as usize] = job;
+    fn analyze(&mut self, pool: usize, worker: u32, job: Job, out: &mut Outbox) {
+        self.pools[pool].slots[worker as usize] = job;
         let AnalyzerParams { pause, spin, decode } = self.desk.analyzer;
-        out.work(WorkKey(u64::from(worker)), Work::Analyze { exchange: job.exchange, decode, pause, spin });
+        let key = WorkKey((pool as u64) << 32 | u64::from(worker));
+        out.work(key, Work::Analyze { exchange: job.exchange, decode, pause, spin });
     }
 
     /// A worker has finished: it answers, and takes the next request that has not waited too long.
-    fn done(&mut self, now: Time, worker: u32, result: WorkResult, out: &mut Outbox) {
-        let Some(job) = self.slots.get(worker as usize).copied() else { return };
+    fn done(&mut self, now: Time, key: WorkKey, result: WorkResult, out: &mut Outbox) {
+        let (pool, worker) = ((key.0 >> 32) as usize, key.0 as u32);
+        let Some(job) = self.pools.get(pool).and_then(|crew| crew.slots.get(worker as usize)).copied() else { return };
         let status = if result == WorkResult::Invalid { Status::Invalid } else { Status::Success };
-        let payload = Payload::new(ACK_BYTES, self.desk.ack, job.seq);
+        let payload = Payload::new(job.reply_bytes, self.desk.ack, job.seq);
         out.respond(job.exchange, Reply { status, payload });
-        while let Some(next) = self.backlog.pop_front() {
+        while let Some(next) = self.pools[pool].backlog.pop_front() {
             if next.limit.is_zero() || now.since(next.arrived) <= next.limit {
-                self.analyze(worker, next.job, out);
+                self.analyze(pool, worker, next.job, out);
                 return;
             }
             reject(next.job.exchange, out);
         }
-        self.free.push(worker);
+        self.pools[pool].free.push(worker);
+    }
+}
+
+impl Crew {
+    /// A worker that is free, of so many.
+    fn worker(&mut self, workers: u32) -> Option<u32> {
+        self.free.pop().or_else(|| {
+            let next = self.slots.len() as u32;
+            (next < workers).then(|| {
+                self.slots.push(Job { exchange: ExchangeId::default(), seq: 0, reply_bytes: 0 });
+                next
+            })
+        })
     }
 }
 
@@ -185,14 +291,14 @@ impl Actor for Server {
     fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
         match event {
             Event::Request { exchange, head, .. } => self.request(now, exchange, head, out),
-            Event::WorkDone { key, result } => self.done(now, key.0 as u32, *result, out),
+            Event::WorkDone { key, result } => self.done(now, key, *result, out),
             // datagrams are counted by the engine; after a stop it goes on answering
             _ => {}
         }
     }
 }
 
-/// `{"ack":7}`, filled up with spaces to [`ACK_BYTES`].
+/// `{"ack":7}`, filled up with spaces to the length that is wanted; nothing if that is none.
 #[derive(Debug)]
 struct Ack;
 
@@ -203,6 +309,9 @@ impl Recipe for Ack {
 
     fn render(&self, cx: RenderContext, out: &mut BytesMut) {
         let start = out.len();
+        if cx.bytes == 0 {
+            return;
+        }
         write!(out, r#"{{"ack":{}"#, cx.seq).expect("memory is the only limit");
         out.resize(start + cx.bytes as usize - 1, b' ');
         out.extend_from_slice(b"}");
@@ -218,7 +327,7 @@ mod tests {
 
     fn params(workers: u32, backlog: u32) -> ReceiverParams {
         let analyzer = AnalyzerParams { pause: Span::from_millis(20), spin: Span::from_micros(500), decode: true };
-        ReceiverParams { workers, backlog, listen: None, analyzer }
+        ReceiverParams { workers, backlog, analyzer, ..ReceiverParams::default() }
     }
 
     fn stage(workers: u32, backlog: u32) -> Stage {
@@ -366,6 +475,45 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, (0..200).collect::<Vec<_>>());
         assert!(served.len() > 100 && served.len() < 200);
+    }
+
+    /// The `lab` node's actor is number 0, the receiver number 1: one has a worker of its own, the others share two.
+    #[test]
+    fn a_pool_serves_its_senders_and_nobody_else() {
+        let pool = PoolParams { from: vec!["receiver/main".into()], workers: 1, backlog: 1 };
+        let params = ReceiverParams { pools: vec![pool], ..params(2, 0) };
+        let mut stage = Experiment::default().build::<Receiver>(&params).expect("it builds");
+        let mut ask = |n: u64, from: Option<u32>| {
+            let head = Head { from: from.map(ActorId), seq: n, ..Head::default() };
+            let payload = Payload::new(10, Payload::RECEIVED, 0);
+            stage.tell(at(0), Event::Request { exchange: ExchangeId(n), head: &head, payload: &payload })
+        };
+        let own = work(&ask(1, Some(1)), 1);
+        assert_eq!(ask(2, Some(1)), [], "it waits for its own worker, though others are free");
+        assert_eq!(answers(&ask(3, Some(1))), [(3, Status::Rejected)]);
+        work(&ask(4, Some(0)), 4);
+        let shared = work(&ask(5, None), 5);
+        assert_eq!(answers(&ask(6, Some(7))), [(6, Status::Rejected)], "the shared ones are all at work");
+        assert_ne!(own, shared);
+        let wishes = done(&mut stage, 20, own, WorkResult::Done);
+        assert_eq!(answers(&wishes), [(1, Status::Success)]);
+        work(&wishes, 2);
+        assert_eq!(answers(&done(&mut stage, 20, shared, WorkResult::Done)), [(5, Status::Success)]);
+    }
+
+    #[test]
+    fn pools_are_checked() {
+        let with = |from: &[&str], workers: u32| {
+            let pool = PoolParams { from: from.iter().map(|name| (*name).to_owned()).collect(), workers, backlog: 0 };
+            ReceiverParams {
+                pools: vec![pool.clone(), PoolParams { from: vec!["lab/main".into()], ..pool }],
+                ..params(1, 1)
+            }
+        };
+        let refusal = |params: &ReceiverParams| Experiment::default().refusal::<Receiver>(params);
+        assert_eq!(refusal(&with(&["nobody/main"], 1)).1, "there is no `nobody/main`; write `node/actor`");
+        assert_eq!(refusal(&with(&["receiver/main"], 0)).0, Some("pools"));
+        assert_eq!(refusal(&with(&["lab/main"], 1)).1, "a sender has one pool; name it in one `from` only");
     }
 
     #[test]

@@ -4,9 +4,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use rehearsal_core::distribution::Distribution;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::ByteSize;
-use rehearsal_core::{BuildError, GroupContext, Kind, Payload, Pool, Recipe, RecipeId, Role, Wiring};
+use rehearsal_core::{BuildError, GroupContext, Kind, Payload, Pool, Recipe, RecipeId, RngStream, Role, Wiring};
+use rehearsal_models::distribution::Sampler;
 use rehearsal_models::{Next, Payloads, Source, SourceSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,23 +28,27 @@ const DATA: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 pub struct Sensor;
 
 /// The sensor's own keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SensorParams {
     /// Size of one reading, all of it. The smallest depends on the device's name; 160 B are always enough.
     pub bytes: ByteSize,
+    /// Sizes that are drawn for each reading, instead of `bytes`. Between `min` and `max` of the distribution there must be
+    /// nothing that a reading cannot have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Distribution<ByteSize>>,
 }
 
 impl Default for SensorParams {
     /// 1 kB, the sensor message of PL-5G.
     fn default() -> Self {
-        SensorParams { bytes: ByteSize(1000) }
+        SensorParams { bytes: ByteSize(1000), sizes: None }
     }
 }
 
 impl Kind for Sensor {
     const NAME: &'static str = "sensor";
-    const SUMMARY: &'static str = "sends JSON readings of a fixed size";
+    const SUMMARY: &'static str = "sends JSON readings of a fixed size or of sizes that are drawn";
     const ROLE: Role = Role::Sender;
     type Params = SensorParams;
 
@@ -52,36 +58,77 @@ impl Kind for Sensor {
         wiring: &mut dyn Wiring,
     ) -> Result<Box<dyn Pool>, BuildError> {
         let prefix = format!("{}-{}", cx.node, cx.actor);
-        let bytes = size(params.bytes, &prefix, cx.members.end)?;
+        let law =
+            params.sizes.as_ref().map(Distribution::law).transpose().map_err(|why| BuildError::of("sizes", why))?;
+        let (key, [min, max]) = match &law {
+            None => ("bytes", [params.bytes.0; 2]),
+            Some(law) => ("sizes", [law.bounds().0.floor() as u64, law.bounds().1.ceil() as u64]),
+        };
+        let bytes = size(key, [min, max], &prefix, cx.members.end)?;
+        let sampler = law.map(|law| Sampler::new("sizes", &law).map(Arc::new)).transpose()?;
         let spoiled = wiring.recipe(Arc::new(Reading { prefix: prefix.clone(), spoiled: true }));
         let recipe = wiring.recipe(Arc::new(Reading { prefix, spoiled: false }));
         let spec = SourceSpec::new(cx, wiring, spoiled)?;
-        spec.check_bytes("bytes", params.bytes.0, params.bytes.0)?;
-        let readings = Readings { bytes, recipe };
-        let members: Vec<_> = cx.members.clone().map(|m| Source::new(&spec, wiring, m, readings)).collect();
+        spec.check_bytes(key, min, max)?;
+        let mut members = Vec::with_capacity(cx.members.len());
+        for member in cx.members.clone() {
+            let sizes = sampler.as_ref().map(|sampler| {
+                let draws = (0..spec.streams()).map(|stream| (0, wiring.rng(member, stream, "sizes")));
+                Sizes { sampler: sampler.clone(), draws: draws.collect() }
+            });
+            members.push(Source::new(&spec, wiring, member, Readings { bytes, recipe, sizes }));
+        }
         Ok(Box::new(members))
     }
 }
 
-/// The size of a reading, if the smallest reading of this device fits into it.
-fn size(bytes: ByteSize, prefix: &str, members: u32) -> Result<u32, BuildError> {
+/// The largest size of a reading, if the smallest reading of this device fits into the least.
+fn size(key: &'static str, [least, most]: [u64; 2], prefix: &str, members: u32) -> Result<u32, BuildError> {
     let device = prefix.len() + 1 + members.to_string().len();
     let min = (FRAME + TIME_DIGITS + SEQ_DIGITS + device) as u64;
-    match u32::try_from(bytes.0) {
-        Ok(size) if (min..=BYTES_MAX).contains(&bytes.0) => Ok(size),
-        _ => Err(BuildError::of("bytes", format!("a reading of this device has {min}B to {}", ByteSize(BYTES_MAX)))),
+    match u32::try_from(most) {
+        Ok(size) if least >= min && most <= BYTES_MAX => Ok(size),
+        _ if key == "sizes" => {
+            let reason = format!("a reading of this device has {min}B to {}; set `min` and `max`", ByteSize(BYTES_MAX));
+            Err(BuildError::of(key, reason))
+        }
+        _ => Err(BuildError::of(key, format!("a reading of this device has {min}B to {}", ByteSize(BYTES_MAX)))),
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Readings {
     bytes: u32,
     recipe: RecipeId,
+    sizes: Option<Sizes>,
+}
+
+/// Sizes that are drawn: the reading's number tells which draw of its stream it is.
+#[derive(Clone, Debug)]
+struct Sizes {
+    sampler: Arc<Sampler>,
+    /// Of each stream, how many were drawn.
+    draws: Box<[(u64, RngStream)]>,
+}
+
+impl Sizes {
+    /// The size of a stream's reading `seq`. Numbers that an earlier incarnation of the node has used are drawn and left out.
+    fn draw(&mut self, stream: u32, seq: u64) -> Option<u32> {
+        let (drawn, rng) = self.draws.get_mut(stream as usize)?;
+        let mut size = self.sampler.whole(rng);
+        while *drawn < seq {
+            *drawn += 1;
+            size = self.sampler.whole(rng);
+        }
+        *drawn += 1;
+        u32::try_from(size).ok()
+    }
 }
 
 impl Payloads for Readings {
-    fn payload(&mut self, _stream: u32, seq: u64) -> Next {
-        Next::Ready(Payload::new(self.bytes, self.recipe, seq))
+    fn payload(&mut self, stream: u32, seq: u64) -> Next {
+        let bytes = self.sizes.as_mut().and_then(|sizes| sizes.draw(stream, seq)).unwrap_or(self.bytes);
+        Next::Ready(Payload::new(bytes, self.recipe, seq))
     }
 }
 
@@ -144,7 +191,7 @@ mod tests {
 
     fn stage(bytes: u64, sender: SenderParams) -> Stage {
         let experiment = Experiment { sender: Some(sender), ..Experiment::default() };
-        experiment.build::<Sensor>(&SensorParams { bytes: ByteSize(bytes) }).expect("it builds")
+        experiment.build::<Sensor>(&SensorParams { bytes: ByteSize(bytes), sizes: None }).expect("it builds")
     }
 
     /// The first request, after a start at 1 s.
@@ -196,6 +243,33 @@ mod tests {
     }
 
     #[test]
+    fn drawn_sizes_are_within_their_bounds_and_follow_the_number() {
+        let text = r#"{"dist":"lognormal","mean":"1kB","cv":2,"min":"160B","max":"8kB","truncate":"clamp"}"#;
+        let sizes: Distribution<ByteSize> = serde_json::from_str(text).expect("a distribution");
+        let law = sizes.law().expect("a law");
+        let sampler = Arc::new(Sampler::new("sizes", &law).expect("a sampler"));
+        let seed =
+            rehearsal_core::rng::Seed { seed: 1, repetition: 0, group: "a/b", member: 0, stream: 0, purpose: "sizes" };
+        let fresh = || Sizes { sampler: sampler.clone(), draws: [(0, RngStream::new(seed))].into() };
+        let mut all = fresh();
+        let drawn: Vec<u32> = (0..10_000).map(|seq| all.draw(0, seq).expect("a size")).collect();
+        assert!(drawn.iter().all(|bytes| (160..=8000).contains(bytes)));
+        let mean = drawn.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / 1e4;
+        assert!((mean - law.moments().mean).abs() < 5.0 * law.moments().sd / 100.0, "five standard errors: {mean}");
+        // a node that comes back goes on where its numbers do
+        let mut late = fresh();
+        assert_eq!([late.draw(0, 777), late.draw(0, 778), late.draw(0, 900)], [777, 778, 900].map(|i| Some(drawn[i])));
+
+        let of = |sizes| {
+            Experiment { sender: Some(sender()), ..Experiment::default() }
+                .refusal::<Sensor>(&SensorParams { sizes: Some(sizes), ..SensorParams::default() })
+        };
+        let (key, reason) = of(Distribution { min: None, truncate: None, max: None, ..sizes });
+        assert_eq!(key, Some("sizes"));
+        assert!(reason.contains("set `min` and `max`"), "{reason}");
+    }
+
+    #[test]
     fn a_spoiled_reading_has_the_same_size_and_is_no_json() {
         let mut stage = stage(300, SenderParams { malformed: Fraction(1.0), ..sender() });
         let (request, wishes) = first(&mut stage);
@@ -225,7 +299,7 @@ mod tests {
     fn sizes_that_cannot_be_are_refused() {
         let refusal = |bytes, link: LinkSpec| {
             let experiment = Experiment { sender: Some(sender()), link, ..Experiment::default() };
-            experiment.refusal::<Sensor>(&SensorParams { bytes: ByteSize(bytes) })
+            experiment.refusal::<Sensor>(&SensorParams { bytes: ByteSize(bytes), sizes: None })
         };
         let (key, reason) = refusal(71, LinkSpec::default());
         assert_eq!((key, reason.as_str()), (Some("bytes"), "a reading of this device has 72B to 16MiB"));

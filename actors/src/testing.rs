@@ -6,9 +6,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use rehearsal_core::assembly::{Assembly, AssemblyError, ClipFrames, LiveMedia, MediaSource};
 use rehearsal_core::kind::{Build, Decoded};
+use rehearsal_core::life::OnLoss;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::plan::{GroupPlan, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop};
 use rehearsal_core::sender::SenderParams;
+use rehearsal_core::steer::PlannedSteer;
 use rehearsal_core::units::{ByteRange, Rate};
 use rehearsal_core::{Body, Command, Event, Kind, Message, Outbox, Payload, Recipe, Role, Span, SubjectId, Time};
 
@@ -27,6 +29,7 @@ pub(crate) fn sender() -> SenderParams {
         streams: 1,
         requests: Some(5),
         rate: Some(Rate::per_second(10)),
+        arrivals: None,
         in_flight: 1,
         on_late: Default::default(),
         queue: 1000,
@@ -35,6 +38,9 @@ pub(crate) fn sender() -> SenderParams {
         backoff: Span::from_millis(100),
         limit: None,
         malformed: Default::default(),
+        dscp: rehearsal_core::dscp::Dscp::DF,
+        request: None,
+        service: None,
     }
 }
 
@@ -47,6 +53,8 @@ pub(crate) struct Experiment {
     pub(crate) first: u32,
     pub(crate) link: LinkSpec,
     pub(crate) sender: Option<SenderParams>,
+    pub(crate) on_loss: OnLoss,
+    pub(crate) control: Vec<PlannedSteer>,
 }
 
 impl Default for Experiment {
@@ -58,6 +66,8 @@ impl Default for Experiment {
             first: 0,
             link: LinkSpec::default(),
             sender: None,
+            on_loss: OnLoss::default(),
+            control: Vec::new(),
         }
     }
 }
@@ -79,6 +89,8 @@ impl Experiment {
             host: None,
             vcpu: None,
             memory: None,
+            foreign: false,
+            outside: None,
             measured: true,
             local: true,
             groups: vec![group],
@@ -93,9 +105,12 @@ impl Experiment {
                 cooldown: Span::ZERO,
                 lead: Span::from_millis(500),
                 grace: Span::from_secs(1),
+                on_loss: self.on_loss,
+                control: self.control.clone(),
                 nodes: self.nodes.iter().map(|(n, s)| NodeInfo { name: (*n).into(), sends: *s }).collect(),
             },
             seed: 1,
+            record_requests: rehearsal_core::units::Fraction(0.0),
             repetition: 0,
             base: PathBuf::from("base"),
             hosts: Vec::new(),
@@ -155,16 +170,14 @@ impl Stage {
     }
 
     /// The name of a subject.
-    pub(crate) fn name(&self, subject: SubjectId) -> &str {
-        &self.assembly.subjects.names()[subject.0 as usize]
+    pub(crate) fn name(&self, subject: SubjectId) -> String {
+        self.assembly.subjects.name(subject).into_owned()
     }
 
     /// The messages of one type among `wishes`, with the names of their subjects.
     pub(crate) fn published<M: Message>(&self, wishes: &[Command]) -> Vec<(String, M)> {
         let body = |wish: &Command| match wish {
-            Command::Publish { subject, body } => {
-                body.get::<M>().ok().map(|m| (self.name(*subject).to_owned(), m.into_owned()))
-            }
+            Command::Publish { subject, body } => body.get::<M>().ok().map(|m| (self.name(*subject), m.into_owned())),
             _ => None,
         };
         wishes.iter().filter_map(body).collect()
@@ -174,7 +187,11 @@ impl Stage {
     pub(crate) fn counted(&self, wishes: &[Command], name: &str) -> u64 {
         let place = self.assembly.groups[0].metrics.iter().position(|m| *m == name).expect("a named counter");
         let by = |wish: &Command| match wish {
-            Command::Count { metric, by } if usize::from(metric.0) == place + 2 => *by,
+            Command::Count { metric, by }
+                if usize::from(metric.0) == place + usize::from(rehearsal_core::MetricId::FIRST_OWN) =>
+            {
+                *by
+            }
             _ => 0,
         };
         wishes.iter().map(by).sum()

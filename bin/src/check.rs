@@ -29,7 +29,7 @@ pub fn check(args: &Check) -> Result<ExitCode> {
     if args.resolved {
         print(&experiment.resolved_toml())?;
     } else {
-        print(&explain(&experiment))?;
+        print(&(explain(&experiment) + &crate::limits::explain(&experiment)))?;
     }
     crate::report::notes(&media_notes, false);
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,32 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::connection::{AggregatorIdentity, Connection, NodeIdentity, hide_password};
 use crate::exit::{INTERNAL, USAGE};
+
+mod analysis;
+mod control;
+mod fleet;
+mod habits;
+mod measured;
+mod model;
+mod plan;
+mod replay;
+mod send;
+mod simulate;
+mod template;
+
+pub use analysis::{Report, ReportFormat, Runs};
+pub use control::{Action, Control};
+pub use fleet::{Agent, Agents, Expect};
+pub use habits::{Against, Beside, Metrics, Tagged, Tags};
+pub use measured::{BoundArgs, Calibrate, Compare, Way};
+pub use model::{Mix, Model, ModelVerb, Quality, Show};
+pub use plan::{Plan, PlanFormat, Sweep};
+pub use replay::{Keeping, Receive, ReceiveAs, Replay, SendPath, Target, Times};
+pub use send::Send;
+pub use simulate::Virtual;
+pub use template::{Edits, Export, Import, List, Place, ShowTemplate, Template, TemplateAction};
 
 /// What the user typed.
 #[derive(Debug, Parser)]
@@ -33,7 +58,7 @@ const EXIT_CODES: &str = "Exit codes:
   1    internal error
   2    usage, or something wrong in the experiment file
   3    refused before the start (ports, descriptors, targets, output folder)
-  10   a threshold failed
+  10   a threshold failed, or a figure is worse than the baseline allows
   20   the run is INVALID, or DEGRADED with --strict (outranks 10)
   130  stopped by Ctrl-C; 143 by SIGTERM (a process of receivers alone, which has no other end, keeps 0 or 20)
 
@@ -49,10 +74,39 @@ pub enum Verb {
     /// Dry-run an experiment in virtual time: deterministic, on any laptop
     Simulate(Simulate),
     /// Run an experiment for real: real sockets, real time, measured latency
-    Emulate(Emulate),
+    Emulate(Box<Emulate>),
+    /// Send to a URL, without a file: one request, or a load with a verdict
+    Send(Box<Send>),
+    /// Tell what to book for experiments before anything is booked, or how much fits
+    Plan(Box<Plan>),
+    /// Dry-run an experiment at many points of its parameters, on all cores, into one table
+    Sweep(Box<Sweep>),
+    /// Models of users: which there are, what one does and offers, as a table or a drawing
+    Model(Model),
+    /// Pause, resume, speed up, slow down or stop a run that goes on
+    Control(Box<Control>),
+    /// Offer this host to experiments: announce it, and run nodes on it
+    Agent(Box<Agent>),
+    /// List the hosts that agents offer
+    Agents(Agents),
+    /// Tell what finished runs say over their repetitions, verdict first
+    Report(Report),
+    /// List finished runs
+    Runs(Runs),
+    /// Hold a dry run against the real run of the same experiment: errors, and whether they are inside of bounds
+    Compare(Compare),
+    /// Measure what sending and receiving costs on this host, for dry runs
+    Calibrate(Box<Calibrate>),
+    /// Make templates of captures, list them, tell what they hold, and write them as captures
+    Template(Box<Template>),
+    /// Replay a template or a capture on the wire, and tell how true it was
+    Replay(Box<Replay>),
     /// Run one node of an emulation, as told on stdin
     #[command(hide = true)]
     Node,
+    /// Store what the nodes of an emulation report, as told on stdin
+    #[command(hide = true)]
+    Aggregator,
     /// Become another program, which ends with its parent
     #[command(hide = true)]
     Child(Child),
@@ -61,6 +115,12 @@ pub enum Verb {
 /// `rehearsal child`.
 #[derive(Debug, Args)]
 pub struct Child {
+    /// Stand in this control group (repeatable)
+    #[arg(long, value_name = "DIR")]
+    pub group: Vec<PathBuf>,
+    /// See this network namespace
+    #[arg(long, value_name = "FILE")]
+    pub space: Option<PathBuf>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub command: Vec<OsString>,
@@ -74,6 +134,18 @@ pub enum Placement {
     Embedded,
     /// Each in a process of its own on this machine, over a NATS server
     Processes,
+    /// Each in a process of its own on hosts that offer themselves by `rehearsal agent`
+    Agents,
+}
+
+/// What network the nodes of an emulation see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum NetworkMode {
+    /// The host's own
+    #[default]
+    Host,
+    /// Each a network namespace of its own, joined by a bridge; needs root and iproute2
+    Namespaces,
 }
 
 /// `rehearsal init`.
@@ -162,6 +234,10 @@ impl Cli {
     /// # Errors
     /// The exit code, when there is nothing to run: help was asked for, or something cannot be understood.
     pub fn read() -> Result<Self, ExitCode> {
+        if let Err(why) = hide_password() {
+            eprintln!("error: this program cannot start itself to hide the password in --nats: {why}");
+            return Err(ExitCode::from(INTERNAL));
+        }
         Cli::try_parse().map_err(|why| {
             if let Err(error) = why.print()
                 && error.kind() != ErrorKind::BrokenPipe
@@ -204,6 +280,21 @@ pub struct Output {
     /// No progress on stderr
     #[arg(long, short, env = "REHEARSAL_QUIET")]
     pub quiet: bool,
+    /// A row for each second on stderr: rates, losses, times, CPU of the busiest node
+    #[arg(long, conflicts_with = "quiet", env = "REHEARSAL_TABLE")]
+    pub table: bool,
+    /// What the run is called
+    #[command(flatten)]
+    pub called: Tags,
+    /// What is written beside it
+    #[command(flatten)]
+    pub beside: Beside,
+    /// What it is compared with
+    #[command(flatten)]
+    pub against: Against,
+    /// Nothing of the bundle is kept: it is not told where it is.
+    #[arg(skip)]
+    pub scratch: bool,
 }
 
 /// How a summary is printed.
@@ -230,12 +321,18 @@ pub struct Simulate {
     /// Where results go
     #[command(flatten)]
     pub output: Output,
+    /// What things cost on a host: a file such as configs/calibration/default.toml [default: the experiment's]
+    #[arg(long, value_name = "FILE", env = "REHEARSAL_CALIBRATION", help_heading = "Engine")]
+    pub calibration: Option<PathBuf>,
     /// Encode and decode every message, as a network would
     #[arg(long, env = "REHEARSAL_WIRE", help_heading = "Engine")]
     pub wire: bool,
     /// Print the fingerprint of the event trace and the schedule's digest on stdout
     #[arg(long, env = "REHEARSAL_DIGEST", help_heading = "Engine")]
     pub digest: bool,
+    /// How virtual time passes, and what is told of it
+    #[command(flatten)]
+    pub time: Virtual,
 }
 
 /// `rehearsal emulate`.
@@ -264,12 +361,15 @@ pub struct Emulate {
     /// Where nodes run
     #[arg(long, value_enum, default_value_t, env = "REHEARSAL_PLACEMENT", help_heading = "Engine")]
     pub placement: Placement,
-    /// NATS server that processes talk over, such as nats://127.0.0.1:4222 [default: a private one for this run]
-    #[arg(long, value_name = "URL", env = "REHEARSAL_NATS", hide_env_values = true, help_heading = "Engine")]
-    pub nats: Option<String>,
+    /// What network processes of nodes see
+    #[arg(long, value_enum, default_value_t, env = "REHEARSAL_NETWORK", help_heading = "Engine")]
+    pub network: NetworkMode,
     /// Permit traffic to this address or network, such as 10.0.0.0/24 (repeatable) [default: loopback only]
     #[arg(long, value_name = "CIDR", env = "REHEARSAL_ALLOW", value_delimiter = ',', help_heading = "Engine")]
     pub allow: Vec<String>,
+    /// Start although a check before the start failed: a target that does not answer, ports, descriptors, memory, CPU
+    #[arg(long, env = "REHEARSAL_FORCE", help_heading = "Engine")]
+    pub force: bool,
     /// Threads that carry actors and their connections [default: one per core, at most one per node]
     #[arg(long, value_name = "N", env = "REHEARSAL_SHARDS", help_heading = "Engine")]
     pub shards: Option<usize>,
@@ -279,4 +379,22 @@ pub struct Emulate {
     /// Spin for the last 80 µs before each departure: lag of a few µs, for a whole core per shard
     #[arg(long, env = "REHEARSAL_SPIN", help_heading = "Engine")]
     pub spin: bool,
+    /// Where figures are served
+    #[command(flatten)]
+    pub metrics: Metrics,
+    /// Which agents to wait for
+    #[command(flatten)]
+    pub expect: Expect,
+    /// Server that processes talk over [default: a private one for this run]
+    #[command(flatten)]
+    pub nats: Connection,
+    /// Whom processes of nodes connect as
+    #[command(flatten)]
+    pub nodes: NodeIdentity,
+    /// Whom the process of the aggregator connects as
+    #[command(flatten)]
+    pub aggregator: AggregatorIdentity,
+    /// Tell no second, only the end: for measuring what telemetry costs
+    #[arg(long, hide = true)]
+    pub without_telemetry: bool,
 }

@@ -1,12 +1,14 @@
 //! Clips for a run: the media library behind the core's [`MediaSource`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use rehearsal_core::Recipe;
-use rehearsal_core::assembly::{ClipFrames, LiveMedia, MediaSource};
+use rehearsal_core::assembly::{ClipFrames, FILE_BYTES_MAX, LiveMedia, MediaSource};
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::ByteRange;
 use rehearsal_media::{FrameSpec, LiveEncoder, PreparedFrames, default_cache_dir, prepare, prepare_sizes};
@@ -17,7 +19,7 @@ use crate::report::chain;
 const LIVE_FRAMES_KEPT: usize = 256;
 
 /// Which engine the frames are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
     /// Lengths alone.
     Simulation,
@@ -29,7 +31,7 @@ pub enum Use {
 pub struct Clips<'a> {
     purpose: Use,
     cache: PathBuf,
-    ready: BTreeMap<(PathBuf, ByteRangeKey), Arc<FrameRecipe>>,
+    ready: BTreeMap<(PathBuf, ByteRangeKey, Use), Arc<FrameRecipe>>,
     progress: &'a mut dyn FnMut(&Path, u32, u32),
     notes: Vec<String>,
 }
@@ -47,14 +49,14 @@ impl<'a> Clips<'a> {
         self.notes
     }
 
-    fn prepared(&mut self, path: &Path, bytes: ByteRange) -> Result<Arc<FrameRecipe>, String> {
-        let key = (path.to_owned(), (bytes.min.0, bytes.max.0));
+    fn prepared(&mut self, path: &Path, bytes: ByteRange, purpose: Use) -> Result<Arc<FrameRecipe>, String> {
+        let key = (path.to_owned(), (bytes.min.0, bytes.max.0), purpose);
         if let Some(recipe) = self.ready.get(&key) {
             return Ok(recipe.clone());
         }
         let spec = frame_spec(path, bytes)?;
         let mut tell = |done, total| (self.progress)(path, done, total);
-        let recipe = match self.purpose {
+        let recipe = match purpose {
             Use::Simulation => {
                 let table = prepare_sizes(&spec, &self.cache, &mut tell).map_err(|why| chain(&why))?;
                 self.notes.extend(table.notes().iter().map(ToString::to_string));
@@ -74,7 +76,7 @@ impl<'a> Clips<'a> {
 
 impl MediaSource for Clips<'_> {
     fn clip(&mut self, path: &Path, bytes: ByteRange, live: bool) -> Result<ClipFrames, String> {
-        let prepared = self.prepared(path, bytes)?;
+        let prepared = self.prepared(path, bytes, self.purpose)?;
         let sizes = prepared.sizes.clone();
         if !live || self.purpose == Use::Simulation {
             return Ok(ClipFrames { recipe: prepared, sizes, live: None });
@@ -82,6 +84,22 @@ impl MediaSource for Clips<'_> {
         let encoder = LiveEncoder::open(&frame_spec(path, bytes)?).map_err(|why| chain(&why))?;
         let clip = Arc::new(LiveClip { state: Mutex::new(LiveState { encoder, kept: VecDeque::new() }) });
         Ok(ClipFrames { recipe: clip.clone(), sizes, live: Some(clip) })
+    }
+
+    fn clip_elsewhere(&mut self, path: &Path, bytes: ByteRange) -> Result<ClipFrames, String> {
+        let prepared = self.prepared(path, bytes, Use::Simulation)?;
+        Ok(ClipFrames { sizes: prepared.sizes.clone(), recipe: prepared, live: None })
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Bytes, String> {
+        let told = |why: std::io::Error| format!("{}: {why}", path.display());
+        let file = File::open(path).map_err(told)?;
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(told)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display()));
+        }
+        Ok(Bytes::from(bytes))
     }
 }
 

@@ -37,7 +37,13 @@ fn fresh(experiment: &str, engine: &str) -> PathBuf {
 }
 
 /// `20261130-181232`, UTC, of a Unix time in seconds.
-fn stamp(unix_s: u64) -> String {
+pub fn stamp(unix_s: u64) -> String {
+    let (year, month, day, second) = civil(unix_s);
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// Year, month, day and second of the day, UTC, of a Unix time in seconds.
+pub fn civil(unix_s: u64) -> (u64, u64, u64, u64) {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     // civil date from a day count, in eras of 400 years that begin on 1 March
     let z = days + 719_468;
@@ -47,8 +53,7 @@ fn stamp(unix_s: u64) -> String {
     let shifted = (5 * day_of_year + 2) / 153;
     let (day, month) =
         (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3600, second / 60 % 60, second % 60)
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day, second)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub const INTERRUPTED: u8 = 130;
 pub const TERMINATED: u8 = 143;
 
 /// Something the user wrote on the command line cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
@@ -26,12 +26,19 @@ pub struct UsageError(pub String);
 #[error("{0}")]
 pub struct Refused(pub String);
 
+/// A signal came before the run began; holds the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before the run began")]
+pub struct Stopped(pub u8);
+
 /// The code for an error that reached `main`.
 pub fn code(error: &anyhow::Error) -> ExitCode {
     let code = if error.is::<ScenarioErrors>() || error.is::<UsageError>() {
         USAGE
     } else if error.is::<Refused>() {
         REFUSED
+    } else if let Some(Stopped(code)) = error.downcast_ref() {
+        *code
     } else if let Some(emu) = error.downcast_ref::<EmuError>() {
         if emu.is_refusal() { REFUSED } else { INTERNAL }
     } else {

@@ -3,10 +3,7 @@
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-/// Adds the V2-encoded `bytes` to `into`; what cannot be read adds nothing.
-pub fn merge_v2(into: &mut Histogram<u64>, bytes: &[u8]) {
-    let read = Deserializer::new().deserialize::<u64, _>(&mut std::io::Cursor::new(bytes));
-    if let Ok(histogram) = read {
-        into.add(&histogram).ok();
-    }
+/// The histogram that `bytes` encode; `None` if they cannot be read.
+pub fn read_v2(bytes: &[u8]) -> Option<Histogram<u64>> {
+    Deserializer::new().deserialize::<u64, _>(&mut std::io::Cursor::new(bytes)).ok()
 }

@@ -1,6 +1,6 @@
 //! The kinds of actor that experiments may name: one line each.
 
-use rehearsal_actors::{Aggregator, Camera, Controller, Logger, Receiver, Sensor};
+use rehearsal_actors::{Aggregator, Camera, Client, Controller, Flow, Logger, Population, Receiver, Sensor};
 use rehearsal_scenario::Registry;
 
 /// All kinds of this build.
@@ -8,6 +8,9 @@ pub fn registry() -> Registry {
     Registry::new()
         .with::<Sensor>()
         .with::<Camera>()
+        .with::<Population>()
+        .with::<Client>()
+        .with::<Flow>()
         .with::<Receiver>()
         .with::<Logger>()
         .with::<Aggregator>()

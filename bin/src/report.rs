@@ -6,12 +6,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use rehearsal_export::{ExportError, Finished, index};
+use rehearsal_export::verdict::EXIT_THRESHOLDS;
+use rehearsal_export::{Engine, ExportError, Finished, index};
 use rehearsal_scenario::{Experiment, printable, printable_lines};
 
+use crate::baseline::{Baseline, Comparison, Subject};
 use crate::cli::{Format, Output};
 use crate::destination::Destination;
 use crate::exit::Refused;
+use crate::junit;
+use crate::tags;
 
 /// A bundle that cannot be begun: the run is refused.
 pub fn refuse(why: ExportError) -> Refused {
@@ -33,8 +37,14 @@ fn stands(path: &Path) -> bool {
 
 /// An error and its causes in one line.
 pub fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |e| (*e).source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |e| (*e).source()).map(ToString::to_string) {
+        // some errors tell their cause themselves
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Notes on the experiment, on stderr.
@@ -51,35 +61,77 @@ pub fn heading(output: &Output, repetition: u32, repetitions: u32) {
     }
 }
 
-/// Prints the summary, or one line for each repetition; the exit code is the worst.
-///
-/// # Errors
-/// When the index of the repetitions cannot be written, or see [`print`].
-pub fn finish(
-    output: &Output,
-    experiment: &Experiment,
-    destination: &Destination,
-    finished: &[Finished],
-) -> Result<ExitCode> {
-    let code = index::worst(finished.iter().map(|f| f.exit_code));
-    if experiment.repetitions > 1 {
-        let index = index::write(destination.base(), &experiment.name, finished)?;
-        match output.format {
-            Format::Json => print(&serde_json::to_string_pretty(&index)?)?,
-            Format::Text => {
-                for each in finished {
-                    print(&each.text())?;
+/// What is done when a verb's runs are over.
+pub struct Ending<'a> {
+    output: &'a Output,
+    experiment: &'a Experiment,
+    baseline: Option<(Baseline, Vec<String>)>,
+}
+
+impl<'a> Ending<'a> {
+    /// Looks before the run whether all that is wanted after it can be had.
+    ///
+    /// # Errors
+    /// When a file has no place, or the baseline cannot be compared with.
+    pub fn begin(output: &'a Output, experiment: &'a Experiment, engine: Engine) -> Result<Self> {
+        junit::check(output.beside.junit.as_deref())?;
+        let baseline = Baseline::open(&output.against)?;
+        let resolved = experiment.resolved_toml();
+        let subject = Subject { experiment: &experiment.name, engine, resolved: &resolved };
+        let checked = |baseline: Baseline| {
+            let notes = baseline.check(&subject)?;
+            Ok::<_, anyhow::Error>((baseline, notes))
+        };
+        Ok(Ending { output, experiment, baseline: baseline.map(checked).transpose()? })
+    }
+
+    /// Prints the summary, or one line for each repetition, and what was compared; the exit code is the worst.
+    ///
+    /// # Errors
+    /// When the index of the repetitions or a file beside it cannot be written, or see [`print`].
+    pub fn finish(self, destination: &Destination, finished: &[Finished]) -> Result<ExitCode> {
+        let Ending { output, experiment, baseline } = self;
+        let compared = baseline.map(|(baseline, notes)| baseline.compare_finished(&experiment.name, finished, notes));
+        let mut code = index::worst(finished.iter().map(|f| f.exit_code));
+        if compared.as_ref().is_some_and(|compared| compared.regression) {
+            code = index::worst([code, EXIT_THRESHOLDS].into_iter());
+        }
+        if experiment.repetitions > 1 {
+            let index = index::write(destination.base(), &experiment.name, finished)?;
+            match output.format {
+                Format::Json => print(&with(&serde_json::to_string_pretty(&index)?, compared.as_ref())?)?,
+                Format::Text => {
+                    for each in finished {
+                        print(&each.text())?;
+                    }
+                    print(&format!("results: {}\n", destination.base().display()))?;
                 }
-                print(&format!("results: {}\n", destination.base().display()))?;
+            }
+        } else if let [only] = finished {
+            match output.format {
+                Format::Json => print(&with(&only.json(), compared.as_ref())?)?,
+                Format::Text if output.scratch => print(&only.report())?,
+                Format::Text => print(&only.text())?,
             }
         }
-    } else if let [only] = finished {
-        match output.format {
-            Format::Json => print(&only.json())?,
-            Format::Text => print(&only.text())?,
+        if let Some(compared) = compared.as_ref().filter(|_| output.format == Format::Text) {
+            print(&format!("\n{}", compared.text()))?;
         }
+        if let Some(file) = &output.beside.junit {
+            let tags = tags::of_run(&output.called.tags)?;
+            let runs = finished.iter().map(|each| junit::of_run(each, &tags, output.strict));
+            junit::write(file, &runs.chain(compared.iter().map(junit::of_comparison)).collect::<Vec<_>>())?;
+        }
+        Ok(ExitCode::from(code))
     }
-    Ok(ExitCode::from(code))
+}
+
+/// A document with the comparison at its end, if there is one; its keys keep their order, the verdict first.
+fn with(document: &str, compared: Option<&Comparison>) -> Result<String> {
+    let document = document.trim_end();
+    let Some((compared, open)) = compared.zip(document.strip_suffix("\n}")) else { return Ok(document.to_owned()) };
+    let compared = serde_json::to_string_pretty(compared)?.replace('\n', "\n  ");
+    Ok(format!("{open},\n  \"comparison\": {compared}\n}}"))
 }
 
 /// One line for each repetition: fingerprint of the event trace and digest of the schedule.
@@ -122,6 +174,17 @@ pub fn error(error: &anyhow::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_error_tells_of_its_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no stream: no disk")]
+        struct Twice(#[source] std::io::Error);
+        let twice = Twice(std::io::Error::other("no disk"));
+        assert_eq!(chain(&twice), "no stream: no disk");
+        let once = ExportError::Unwritable { path: "x".into(), source: std::io::Error::other("no disk") };
+        assert!(chain(&once).ends_with(": no disk"), "{}", chain(&once));
+    }
 
     #[test]
     fn who_comes_second_is_told_so() {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{INTERRUPTED, TERMINATED};
+use crate::provision::Provision;
 use crate::unfinished::Unfinished;
 
 /// Which signal came, if one did.
@@ -75,5 +76,6 @@ fn end_at_once(unfinished: &Unfinished, code: u8) {
     let word = if code == INTERRUPTED { "interrupted" } else { "terminated" };
     eprintln!("\n{word}: there is no bundle of what was under way");
     let stays = |partial: &std::path::Path| eprintln!("what was recorded is kept in {}", partial.display());
+    Provision::abandon();
     unfinished.abandon(stays, || std::process::exit(i32::from(code)));
 }

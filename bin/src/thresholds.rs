@@ -17,6 +17,7 @@ pub fn of(experiment: &Experiment) -> Vec<Threshold> {
             Comparison::AtLeast => Op::GreaterOrEqual,
         },
         value: t.value,
+        abort_after_ns: t.abort_after.map(rehearsal_core::time::Span::as_nanos),
     });
     all.collect()
 }

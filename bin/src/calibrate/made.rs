@@ -1,0 +1,386 @@
+//! From what was measured to a calibration: lines through medians, halves of ways, and a busy wait that dry runs choose.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use rehearsal_core::calibration::{Calibration, CarrierCosts, Cost, HostContention, ReplyCosts, Saturation, Wake};
+use rehearsal_core::plan::Carrier;
+use rehearsal_core::time::Span;
+use rehearsal_core::units::ByteSize;
+use rehearsal_export::Finished;
+use rehearsal_scenario::{LoadOptions, load};
+
+use super::cores::{Fitted, Row};
+use super::fit::{half, less, lognormal, median, share, times};
+use super::measure::Session;
+use super::plan::{CONNECTIONS, Found, Load, Size, paced};
+use super::shape::word;
+use crate::compare::Times;
+use crate::registry::registry;
+use crate::trial::Trials;
+
+/// Length of an acknowledgement, bytes: what a receiver answers a reading with.
+const REPLY_BYTES: f64 = 40.0;
+/// Shares of the wait of a napping node that are tried for a busy one.
+const BUSY: [f64; 5] = [0.0, 0.125, 0.25, 0.5, 1.0];
+/// Spreads of a message's cost that are tried: standard deviation over mean.
+const SPREADS: [f64; 4] = [0.0, 0.3, 0.6, 1.0];
+/// Weight of the 99th percentile beside the median, when one of these is chosen.
+const P99_WEIGHT: f64 = 0.5;
+/// A wake-up's core time in the dry runs that count them, ns.
+const COUNTED_NS: f64 = 1000.0;
+/// An end that uses so many cores is busy all the time. Assumed: what is missing is telemetry's and the kernel's.
+const BUSY_CORES: f64 = 0.9;
+
+/// A calibration in the making.
+pub struct Made {
+    /// What it is so far.
+    pub calibration: Calibration,
+    /// How each part came about, for readers of the file.
+    pub remarks: Vec<String>,
+}
+
+impl Made {
+    /// One that knows a host and nothing of its costs.
+    pub fn on(host: rehearsal_core::calibration::CalibratedHost) -> Self {
+        let calibration = Calibration { host, ..Calibration::free("") };
+        Made { calibration, remarks: Vec::new() }
+    }
+
+    /// Adds what one carrier's points say.
+    ///
+    /// # Errors
+    /// When a dry run cannot be made.
+    pub fn add(&mut self, found: &Found, room: &Path, cores: u32, seconds: u32) -> Result<()> {
+        let name = word(found.carrier);
+        let dry = Dry { trials: Trials::within(room)?, file: room.join("paced.toml"), cores, seconds };
+        // wake-ups are guessed first, then counted by dry runs that know the costs
+        let guessed = rows(found, |row| 1.0 - row.cores.min(1.0));
+        let known = (!self.calibration.carriers.is_empty())
+            .then_some((self.calibration.cpu.rest_cores, self.calibration.cpu.wake_ns));
+        let Some(fitted) = Fitted::of(&guessed, known) else {
+            self.remarks.push(format!("{name}: too few sizes were measured for a line; it is left out"));
+            return Ok(());
+        };
+        self.take(found, &fitted);
+        self.pace(found);
+        let counted = dry.wakes(&self.calibration, found)?;
+        let fitted = Fitted::of(&counted, known).unwrap_or(fitted);
+        self.take(found, &fitted);
+        self.told(found, &fitted, &counted);
+        self.tune(found, &dry)?;
+        let valid = &mut self.calibration.valid;
+        let sizes = || found.sizes.iter().map(|size| u64::from(size.bytes));
+        let first = self.calibration.carriers.len() == 1;
+        let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+        // one range for all carriers: what every one of them was measured for, but for the smallest readings
+        valid.payload_min = ByteSize(if first { least } else { valid.payload_min.0.min(least) });
+        valid.payload_max = Some(ByteSize(valid.payload_max.map_or(most, |known| known.0.max(most))));
+        let percent = found.cpu_percent.min(100.0).round();
+        valid.cpu_percent_max = Some(valid.cpu_percent_max.map_or(percent, |known| known.max(percent)));
+        self.memory(found);
+        Ok(())
+    }
+
+    /// Puts costs in their places. What one end uses for an exchange is split in halves between its two messages: nobody
+    /// can see from outside which of them it was used for.
+    fn take(&mut self, found: &Found, fitted: &Fitted) {
+        let [send, receive] = &fitted.ends;
+        (self.calibration.cpu.rest_cores, self.calibration.cpu.wake_ns) = (fitted.rest_cores, fitted.wake_ns);
+        let costs = if found.carrier == Carrier::Udp {
+            CarrierCosts { send: send.clone(), receive: receive.clone(), ..CarrierCosts::default() }
+        } else {
+            let reply = |whole: &Cost| Cost { ns_per_byte: 0.0, ..share(whole, 0.5) };
+            let request = |whole: &Cost| Cost { ns_per_byte: whole.ns_per_byte, ..share(whole, 0.5) };
+            CarrierCosts {
+                send: request(send),
+                receive: request(receive),
+                reply: Some(ReplyCosts { send: reply(receive), receive: reply(send) }),
+                ..CarrierCosts::default()
+            }
+        };
+        let mut costs = CarrierCosts { connect: added(found, fitted, 0), ..costs };
+        costs.accept = (!costs.connect.is_free()).then(|| added(found, fitted, 1));
+        let smallest = found.sizes.iter().min_by_key(|size| size.bytes);
+        costs.saturation = smallest
+            .and_then(|size| size.most)
+            .map(|most| Saturation { per_second: most.rate.round(), hidden_ns: 0.0 });
+        self.calibration.carriers.insert(found.carrier, costs);
+        self.ways(found);
+    }
+
+    /// How late the generator is.
+    fn pace(&mut self, found: &Found) {
+        let quantum = rehearsal_emu::EmuOptions::default().quantum;
+        self.calibration.pacing.quantum.get_or_insert(quantum);
+        let late = &mut self.calibration.pacing.late_ns;
+        if let Some(lag) = found.idle.as_ref().and_then(|idle| idle.lag.clone()).filter(|_| late.is_empty()) {
+            *late = times(&lag, 1.0);
+        }
+    }
+
+    /// What a receiver holds at rest, and for each of its connections.
+    fn memory(&mut self, found: &Found) {
+        let Some(base) = found.idle.as_ref().and_then(|idle| idle.memory_bytes) else { return };
+        let memory = &mut self.calibration.memory;
+        memory.base = ByteSize(memory.base.0.max(base as u64));
+        if let Some(crowded) = found.crowded_bytes {
+            let each = (crowded - base).max(0.0) / f64::from(CONNECTIONS);
+            memory.connection = ByteSize(each as u64);
+            self.remarks.push(format!(
+                "{}: a receiver has {:.1} MB at rest and {:.1} MB with {CONNECTIONS} connections",
+                word(found.carrier),
+                base / 1e6,
+                crowded / 1e6
+            ));
+        }
+    }
+
+    /// Tells readers of the file what the costs were made from.
+    fn told(&mut self, found: &Found, fitted: &Fitted, rows: &[Row]) {
+        let name = word(found.carrier);
+        for (end, who) in ["sender", "receiver"].into_iter().enumerate() {
+            let cost = &fitted.ends[end];
+            self.remarks.push(format!(
+                "{name}, {who}: {:.1} us and {:.2} ns a byte for each exchange; at most {:.1} points of CPU load off at its {} points",
+                cost.fixed_ns / 1e3,
+                cost.ns_per_byte,
+                fitted.error_points(rows, end),
+                rows.iter().filter(|row| row.end == end && row.cores.is_finite()).count()
+            ));
+        }
+        self.remarks.push(format!(
+            "{name}: {:.1} us for a wake-up, {:.2} % of a core at rest",
+            fitted.wake_ns / 1e3,
+            fitted.rest_cores * 100.0
+        ));
+        if let Some(CarrierCosts { connect, accept: Some(accept), .. }) = self.calibration.carriers.get(&found.carrier)
+        {
+            self.remarks.push(format!(
+                "{name}: a connection of its own adds {:.1} us at the sender and {:.1} us at the receiver",
+                connect.fixed_ns / 1e3,
+                accept.fixed_ns / 1e3
+            ));
+        }
+    }
+
+    /// What the way of an idle host takes beyond the core time of both ends.
+    fn ways(&mut self, found: &Found) {
+        let Some(path) = found.idle.as_ref().and_then(|idle| idle.path.as_ref()) else { return };
+        let wake_ns = self.calibration.cpu.wake_ns;
+        let Some(costs) = self.calibration.carriers.get_mut(&found.carrier) else { return };
+        let bytes = found.sizes.iter().map(|size| size.bytes).min().unwrap_or(0);
+        let of = |cost: &Cost, bytes: f64| cost.fixed_ns + cost.ns_per_byte * bytes;
+        // the sender is awake when it sends; the receiver wakes, and the sender for the reply
+        let mut computed = of(&costs.send, bytes.into()) + of(&costs.receive, bytes.into()) + wake_ns;
+        if let Some(reply) = &costs.reply {
+            computed += of(&reply.send, REPLY_BYTES) + of(&reply.receive, REPLY_BYTES) + wake_ns;
+        }
+        let each = |path: &[f64]| {
+            let waited = less(path, computed);
+            times(&if found.carrier == Carrier::Udp { waited } else { half(&waited) }, 1.0)
+        };
+        let nap = found.sizes.iter().min_by_key(|size| size.bytes).and_then(|size| size.nap.as_deref());
+        let nap_ns = nap.map(each).unwrap_or_default();
+        let each = each(path);
+        costs.wake = Wake { idle_ns: each.clone(), nap_ns, busy_ns: Vec::new() };
+        if found.carrier == Carrier::Nats {
+            self.broker(&each);
+        }
+    }
+
+    /// Over NATS, what a message waits beyond a message over HTTP is the server's.
+    fn broker(&mut self, each: &[f64]) {
+        let direct = self.calibration.carriers.get(&Carrier::Http1).map(|http| http.wake.idle_ns.clone());
+        let Some(direct) = direct.filter(|table| table.len() == each.len()) else { return };
+        let middle = each.len() / 2;
+        let broker = (each[middle] - direct[middle]).max(0.0);
+        self.calibration.messages.broker = Some(Span::from_nanos(broker.round() as u64));
+        if let Some(costs) = self.calibration.carriers.get_mut(&Carrier::Nats) {
+            costs.wake.idle_ns = times(&less(each, broker), 1.0);
+            costs.wake.nap_ns = times(&less(&costs.wake.nap_ns, broker), 1.0);
+        }
+    }
+
+    /// Chooses the wait of a busy node and the spread of a message's cost: a share of the wait of one that naps, and a lognormal law
+    /// around the mean, with which dry runs of the paced points come nearest.
+    fn tune(&mut self, found: &Found, dry: &Dry) -> Result<()> {
+        let points: Vec<(u32, Load, Times)> =
+            paced_loads(&found.sizes).filter_map(|(size, load)| Some((size.bytes, *load, load.times?))).collect();
+        let mut best: Option<(f64, f64, f64)> = None;
+        for (spread, factor) in SPREADS.iter().flat_map(|spread| BUSY.iter().map(move |factor| (*spread, *factor))) {
+            if points.is_empty() {
+                break;
+            }
+            let mut candidate = self.calibration.clone();
+            candidate.carriers.entry(found.carrier).and_modify(|costs| tuned(costs, spread, factor));
+            let candidate = Arc::new(candidate);
+            let mut error = 0.0;
+            for (bytes, load, real) in &points {
+                let finished = dry.run(found.carrier, *bytes, load.asked.unwrap_or(load.rate), candidate.clone())?;
+                let metric = if found.carrier == Carrier::Udp { "one-way" } else { "service" };
+                let Some(dry) = finished.summary.total.metrics.get(metric) else { continue };
+                let off = |dry: u64, real: f64| (dry.max(1) as f64 / real.max(1.0)).ln().abs();
+                // too few values tell no percentile; their largest is the nearest to it
+                let p99_ns = dry.p99_ns.unwrap_or(dry.max_ns);
+                error += off(dry.p50_ns, real.p50) + P99_WEIGHT * off(p99_ns, real.p99);
+            }
+            if best.is_none_or(|(least, ..)| error < least) {
+                best = Some((error, spread, factor));
+            }
+        }
+        let Some((error, spread, factor)) = best else { return Ok(()) };
+        self.calibration.carriers.entry(found.carrier).and_modify(|costs| tuned(costs, spread, factor));
+        self.remarks.push(format!(
+            "{}: a busy node waits {factor} of the wait of one that naps, and a message's cost has a standard deviation of {spread} of its \
+             mean: dry runs of the {} paced points came nearest with it, {:.0} % off in their medians and 99th percentiles",
+            word(found.carrier),
+            points.len(),
+            (error / ((1.0 + P99_WEIGHT) * points.len() as f64)).exp_m1() * 100.0
+        ));
+        Ok(())
+    }
+
+    /// Adds what the tries say of the host.
+    pub fn finish(mut self, session: &Session, gated: bool, scaling: Vec<f64>) -> Self {
+        let used = || session.tries.iter().filter(|tried| tried.used);
+        let worst = |of: fn(&super::gate::Contention) -> f64| {
+            let most = used().map(|tried| of(&tried.contention)).fold(0.0, f64::max);
+            (most * 1000.0).round() / 1000.0
+        };
+        self.calibration.host.contention = Some(HostContention {
+            tries: session.tries.len() as u32,
+            used: used().count() as u32,
+            gated,
+            steal_percent: worst(|c| c.steal_percent),
+            other_cores: worst(|c| c.other_cores),
+            wall_per_cpu: worst(|c| c.wall_per_cpu),
+        });
+        if !scaling.is_empty() {
+            self.calibration.valid.cores_max = Some(scaling.len() as u32);
+        }
+        self.calibration.cpu.scaling = scaling;
+        // what is assumed anyhow; written down, so that a file that was cut off is known by its last line
+        self.calibration.messages.control.get_or_insert(Span::from_micros(100));
+        self.rounded()
+    }
+
+    /// Costs to a tenth of a nanosecond, and bytes to a ten-thousandth: more was not measured.
+    fn rounded(mut self) -> Self {
+        let round = |cost: &mut Cost| {
+            cost.fixed_ns = (cost.fixed_ns * 10.0).round() / 10.0;
+            cost.ns_per_byte = (cost.ns_per_byte * 1e4).round() / 1e4;
+        };
+        let carriers: &mut BTreeMap<Carrier, CarrierCosts> = &mut self.calibration.carriers;
+        for costs in carriers.values_mut() {
+            [&mut costs.send, &mut costs.receive, &mut costs.connect].into_iter().for_each(round);
+            if let Some(reply) = &mut costs.reply {
+                [&mut reply.send, &mut reply.receive].into_iter().for_each(round);
+            }
+            costs.accept.iter_mut().for_each(round);
+        }
+        let cpu = &mut self.calibration.cpu;
+        cpu.wake_ns = cpu.wake_ns.round();
+        cpu.rest_cores = (cpu.rest_cores * 1e5).round() / 1e5;
+        self
+    }
+}
+
+/// Costs with a spread, and with a share of the wait of a napping node for a busy one.
+fn tuned(costs: &mut CarrierCosts, spread: f64, factor: f64) {
+    let Wake { idle_ns, nap_ns, .. } = &costs.wake;
+    costs.wake.busy_ns = times(if nap_ns.is_empty() { idle_ns } else { nap_ns }, factor);
+    let table = lognormal(spread);
+    let reply = costs.reply.iter_mut().flat_map(|reply| [&mut reply.send, &mut reply.receive]);
+    for cost in [&mut costs.send, &mut costs.receive].into_iter().chain(reply) {
+        cost.residual.clone_from(&table);
+    }
+}
+
+fn paced_loads(sizes: &[Size]) -> impl Iterator<Item = (&Size, &Load)> {
+    sizes.iter().flat_map(|size| size.loads.iter().map(move |load| (size, load)))
+}
+
+/// What both ends used at all points, with so many wake-ups for each message that comes to a thread: one at a receiver, at a
+/// sender one for the request and one for the reply. An end that is busy all the time never sleeps; of the other one nobody
+/// knows then.
+fn rows(found: &Found, asleep: impl Fn(&Row) -> f64) -> Vec<Row> {
+    let paced = paced_loads(&found.sizes).map(|(size, load)| (size.bytes, load, false));
+    let most = found.sizes.iter().filter_map(|size| Some((size.bytes, size.most.as_ref()?, true)));
+    let idle = found.idle.iter().map(|idle| (idle.bytes, &idle.load, false));
+    let mut rows = Vec::new();
+    for (bytes, load, flooded) in paced.chain(most).chain(idle) {
+        for end in 0..2 {
+            let threads = if end == 0 && found.carrier != Carrier::Udp { 2.0 } else { 1.0 };
+            let row = Row { end, bytes: f64::from(bytes), rate: load.rate, wakes: 0.0, cores: load.cores[end] };
+            match flooded {
+                true if row.cores < BUSY_CORES => {}
+                true => rows.push(row),
+                false => rows.push(Row { wakes: threads * asleep(&row), ..row }),
+            }
+        }
+    }
+    rows
+}
+
+/// What a connection of its own adds at one end: the median over the points.
+fn added(found: &Found, fitted: &Fitted, end: usize) -> Cost {
+    let threads = if end == 0 { 2.0 } else { 1.0 };
+    let all: Vec<f64> = paced_loads(&found.fresh)
+        .map(|(size, load)| {
+            let wakes = threads * (1.0 - load.cores[end].min(1.0));
+            let row = Row { end, bytes: f64::from(size.bytes), rate: load.rate, wakes, cores: load.cores[end] };
+            (row.cores - fitted.cores(&row)) / row.rate * 1e9
+        })
+        .collect();
+    Cost { fixed_ns: median(&all).unwrap_or(0.0).max(0.0), ..Cost::default() }
+}
+
+/// Dry runs of paced points.
+struct Dry {
+    trials: Trials,
+    file: PathBuf,
+    cores: u32,
+    seconds: u32,
+}
+
+impl Dry {
+    fn run(&self, carrier: Carrier, bytes: u32, rate: f64, calibration: Arc<Calibration>) -> Result<Finished> {
+        let shape = paced(carrier, true, bytes, rate, self.seconds);
+        std::fs::write(&self.file, shape.toml("calibration", self.cores, 1))?;
+        let experiment = load(&self.file, &registry(), &LoadOptions::default())?;
+        self.trials.run(&experiment, 0, Some(calibration))
+    }
+
+    /// What both ends used, with the wake-ups that dry runs count: the CPU load that a microsecond for each of them adds.
+    fn wakes(&self, calibration: &Calibration, found: &Found) -> Result<Vec<Row>> {
+        let with = |wake_ns: f64| {
+            let mut calibration = calibration.clone();
+            calibration.cpu.wake_ns = wake_ns;
+            Arc::new(calibration)
+        };
+        let [none, some] = [0.0, COUNTED_NS].map(with);
+        let mut counted: Vec<(f64, f64, [f64; 2])> = Vec::new();
+        for (size, load) in paced_loads(&found.sizes) {
+            let rate = load.asked.unwrap_or(load.rate);
+            let [none, some] = [&none, &some].map(|c| self.run(found.carrier, size.bytes, rate, c.clone()));
+            let (none, some) = (none?, some?);
+            let wakes = ["sender", "receiver"].map(|node| {
+                let used = |finished: &Finished| {
+                    let found = finished.summary.nodes.iter().find(|known| known.node == node);
+                    found.and_then(|known| known.cpu_percent_mean).unwrap_or(0.0)
+                };
+                ((used(&some) - used(&none)) / 100.0 * 1e9 / COUNTED_NS / rate).max(0.0)
+            });
+            counted.push((f64::from(size.bytes), load.rate, wakes));
+        }
+        let mut rows = rows(found, |row| 1.0 - row.cores.min(1.0));
+        for row in &mut rows {
+            let known = counted.iter().find(|(bytes, rate, _)| *bytes == row.bytes && *rate == row.rate);
+            row.wakes = known.map_or(row.wakes, |(_, _, wakes)| wakes[row.end]);
+        }
+        Ok(rows)
+    }
+}
