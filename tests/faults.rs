@@ -53,7 +53,7 @@ stop = "all-requests-done"
 [nodes.sender.actors.main]
 kind = "sensor"
 to = "receiver/main"
-requests = 10
+requests = 200
 rate = "20/s"
 
 [nodes.receiver.actors.main]
@@ -65,7 +65,7 @@ kind = "receiver"
 [nodes.other.actors.main]
 kind = "sensor"
 to = "receiver/sound"
-requests = 20
+requests = 200
 rate = "20/s"
 "#;
 
@@ -106,9 +106,10 @@ fn an_actor_that_panics_is_a_named_fault_of_the_run() {
     assert_eq!((bundle.status(), bundle.doubts().contains(&"fault")), ("INVALID", true));
     let reason = bundle.verdict["reasons"][0]["text"].as_str().expect("a text");
     assert!(reason.contains("receiver/main") && reason.contains("built to break"), "{reason}");
-    // the run drains: whatever had come due is settled, by an answer or because the run stopped
+    // the run drains long before its end (printing where it broke takes a while): whatever had come due is settled,
+    // by an answer or because the run stopped
     let [generated, success, aborted] = ["generated", "success", "aborted"].map(|c| bundle.total_of("other", c));
-    assert!(success > 0 && generated < 20 && generated == success + aborted, "{success} and {aborted} of {generated}");
+    assert!(success > 0 && generated < 200 && generated == success + aborted, "{success} and {aborted} of {generated}");
     assert_eq!(bundle.total_of("sender", "success"), 4);
-    assert!((5..10).contains(&bundle.total_of("sender", "generated")), "{:#}", bundle.summary["templates"]);
+    assert!((5..200).contains(&bundle.total_of("sender", "generated")), "{:#}", bundle.summary["templates"]);
 }

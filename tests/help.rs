@@ -12,7 +12,30 @@ fn help_is_as_reviewed() {
     let scratch = Scratch::new();
     let verbs = [("program", &["--help"][..]), ("init", &["init", "--help"]), ("check", &["check", "--help"])];
     let engines = [("simulate", &["simulate", "--help"][..]), ("emulate", &["emulate", "--help"])];
-    for (name, args) in verbs.into_iter().chain(engines) {
+    let send = [("send", &["send", "--help"][..])];
+    let fleet =
+        [("agent", &["agent", "--help"][..]), ("agents", &["agents", "--help"]), ("control", &["control", "--help"])];
+    let ahead = [("plan", &["plan", "--help"][..]), ("sweep", &["sweep", "--help"]), ("model", &["model", "--help"])];
+    let results = [("report", &["report", "--help"][..]), ("runs", &["runs", "--help"])];
+    let packets = [
+        ("replay", &["replay", "--help"][..]),
+        ("template", &["template", "--help"]),
+        ("template-import", &["template", "import", "--help"]),
+        ("template-list", &["template", "list", "--help"]),
+        ("template-show", &["template", "show", "--help"]),
+        ("template-export", &["template", "export", "--help"]),
+    ];
+    let measured = [("compare", &["compare", "--help"][..]), ("calibrate", &["calibrate", "--help"])];
+    for (name, args) in verbs
+        .into_iter()
+        .chain(engines)
+        .chain(send)
+        .chain(fleet)
+        .chain(ahead)
+        .chain(results)
+        .chain(packets)
+        .chain(measured)
+    {
         let done = scratch.run(args);
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
         let path = Path::new(SNAPSHOTS).join(format!("help-{name}.txt"));

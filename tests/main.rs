@@ -1,11 +1,36 @@
 //! The integration tests, in one binary: the built program and both engines as a user meets them.
 
+mod acceptance;
+mod agents;
+mod arrivals;
 mod bundles;
+mod calibrated;
+mod calibration;
+mod carriers;
 mod engines;
 mod errors;
 mod faults;
+mod habits;
 mod help;
+mod interop;
+mod leftovers;
+mod lies;
+mod life;
+mod limits;
+mod links;
+mod losses;
+mod machines;
 mod nodes;
+mod planning;
+mod population;
 mod processes;
 mod refusals;
+mod replay;
+mod report;
+mod security;
+mod send;
+mod soak;
 mod support;
+mod telemetry;
+mod template;
+mod versions;

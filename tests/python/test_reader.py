@@ -16,13 +16,14 @@ PROGRAM = os.environ.get("REHEARSAL_BIN", str(ROOT / "target/debug/rehearsal"))
 
 
 @pytest.mark.parametrize("engine", ["simulate", "emulate"])
-def test_reader(engine, tmp_path):
+def test_reader(engine, tmp_path, capsys):
     out = tmp_path / "run"
     command = [PROGRAM, engine, str(ROOT / "configs/uav-control.toml"), "--quiet", "--out", str(out)]
     command += ["--set", "experiment.warmup=0s", "--duration", "2s"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (out / "summary.json").exists(), done.stderr
     run = Bundle(out)
+    assert capsys.readouterr().out.split()[0] == run.verdict["status"], "the verdict comes first"
     cameras = run.series.query("kind == 'camera'")
     assert cameras["success"].sum() == sum(cameras.groupby("node")["success"].sum()) > 200
     assert set(cameras["node"]) == {"camera-1", "camera-2", "camera-3", "camera-4"}

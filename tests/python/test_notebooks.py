@@ -1,0 +1,116 @@
+"""Every notebook runs from bundles that its one command makes, and comes to the numbers it explains."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+PROGRAM = os.environ.get("REHEARSAL_BIN", str(ROOT / "target/debug/rehearsal"))
+sys.path.insert(0, str(NOTEBOOKS))
+
+from bundle import Bundle, report  # noqa: E402
+
+SERVER = Path(sys.executable).with_name("nats-server")
+
+
+def run(name, tmp_path, monkeypatch):
+    """Makes the bundles, executes the notebook and gives the key values that its last cell prints."""
+    monkeypatch.setenv("REHEARSAL_BIN", PROGRAM)
+    monkeypatch.setenv("REHEARSAL_RESULTS", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    if SERVER.exists():
+        monkeypatch.setenv("NATS_SERVER", os.environ.get("NATS_SERVER", str(SERVER)))
+    command = [sys.executable, str(NOTEBOOKS / "make.py"), name, str(tmp_path / name)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if "nats-server" in made.stderr and made.returncode != 0:
+        pytest.skip("there is no nats-server")
+    assert made.returncode == 0, made.stderr
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", 4)
+    assert all(not cell.get("outputs") for cell in notebook.cells), "notebooks are kept without their outputs"
+    # a socket file instead of open ports
+    kernel = AsyncKernelManager(transport="ipc", ip=str(tmp_path / "kernel"))
+    NotebookClient(notebook, km=kernel, timeout=120, resources={"metadata": {"path": str(NOTEBOOKS)}}).execute()
+    pictures = [output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+    return json.loads(notebook.cells[-1].outputs[0].text), len(pictures)
+
+
+def test_pl5g(tmp_path, monkeypatch):
+    key, pictures = run("pl5g", tmp_path, monkeypatch)
+    assert pictures == 2
+    assert key["intervals_that_reproduce"] == 9 and key["allocations_that_agree"] == 18
+    totals = {"a1": 180_000, "a2": 144_000, "a3": 180_000, "b1": 790_800, "b2": 790_800, "b3": 790_800}
+    totals |= {name: 366_400 for name in ("c1", "c2", "c3")}
+    for name, total in totals.items():
+        assert abs(key["simulated"][f"pl5g-{name}"] - total / 100) < 10, name
+    # four cameras, one request in flight each, 20 ms of analysis: a machine that costs nothing serves 200/s
+    assert abs(key["simulated_a1_rate"] - 200) < 0.5
+    for generated, success, lost in key["emulated"].values():
+        assert generated == success > 1000 and lost == 0
+    assert set(key["claims"]) == {"pl5g-a1", "pl5g-b1", "pl5g-c1"}
+    assert list(key["claims"]["pl5g-a1"]) == ["linear", "strong", "flat-memory", "cpu-bound"]
+    assert list(key["claims"]["pl5g-b1"]) == ["collapse", "flat-memory", "cpu-bound"]
+    answers = {answer for claims in key["claims"].values() for answer in claims.values()}
+    assert answers <= {"holds", "does-not", "cannot-be-told"}
+    assert all(seconds >= 10 for seconds in key["seconds"].values())
+    for folder in sorted((tmp_path / "pl5g").glob("*-emulated")):
+        agrees_with_pandas(folder)
+
+
+def agrees_with_pandas(folder):
+    """The program's coefficients and line are those that pandas computes from the same series."""
+    [entry] = report(folder, ramp=1)
+    seconds = Bundle(folder).node("receiver").query("rate == rate and cpu_percent == cpu_percent")
+    receiver = next(node for node in entry["nodes"] if node["role"] == "receiver")
+    found = receiver["all"]
+    last = Bundle(folder).summary["duration_seconds"]
+    seconds = seconds[seconds.index < last]
+    assert found["n"] == len(seconds)
+    assert found["pearson"]["r"] == pytest.approx(seconds["rate"].corr(seconds["cpu_percent"]), abs=1e-9)
+    ranks = seconds[["rate", "cpu_percent"]].rank()
+    assert found["spearman"]["r"] == pytest.approx(ranks["rate"].corr(ranks["cpu_percent"]), abs=1e-9)
+    slope = seconds["rate"].cov(seconds["cpu_percent"]) / seconds["rate"].var()
+    assert found["lines"][0]["slope"] == pytest.approx(slope, rel=1e-9)
+    steady = seconds[(seconds.index >= 1) & (seconds.index < int(last) - 1)]
+    assert receiver["cpu_percent"]["mean"] == pytest.approx(steady["cpu_percent"].mean(), rel=1e-9)
+    assert found["pearson"]["interval"]["lower"] <= found["pearson"]["interval"]["upper"]
+
+
+def test_compare(tmp_path, monkeypatch):
+    key, pictures = run("compare", tmp_path, monkeypatch)
+    assert pictures == 3
+    # five nodes with a rate; of four senders p50 and p99 of two times each
+    assert key["compared"]["judged"] == 5 + 4 * 2 * 2
+    assert any("not calibrated" in note for note in key["compared"]["notes"])
+    # one schedule for each repetition, whatever the engine
+    assert [repetition for repetition, _ in key["schedules"]] == [1, 2, 3]
+    assert key["totals"] == [[engine, 720, 720, 0] for engine in ("simulate", "emulate") for _ in range(3)]
+    assert key["engines"] == ["emulated", "simulated"] and key["repetitions"] == {"emulated": 3, "simulated": 3}
+    assert abs(key["p50_ms"]["simulated"] - 20) < 0.1 and key["p50_ms"]["emulated"] >= 20
+
+
+def test_anatomy(tmp_path, monkeypatch):
+    key, pictures = run("anatomy", tmp_path, monkeypatch)
+    assert pictures == 2
+    assert abs(key["response_mean_ms"] / key["parts_mean_ms"] - 1) < 0.005, "blocked, lag and service are all of it"
+    assert key["service_min_ms"] > 19.9 and key["enough_blocked_p50_ms"] == 0
+    # two workers and 20 ms each: 100/s of 120/s, so the rest waits, and a verdict says so
+    assert 60 < key["few_rate"] < 101 and key["few_verdict"] == "INVALID"
+    assert key["few_blocked_p50_ms"] > 5 * key["few_service_p50_ms"]
+    assert key["few_response_p50_ms"] > key["few_blocked_p50_ms"]
+
+
+def test_sweep(tmp_path, monkeypatch):
+    key, pictures = run("sweep", tmp_path, monkeypatch)
+    assert pictures == 2 and key["points"] == 15
+    # eight workers of 20 ms serve 400/s: thirteen drones at 30/s
+    assert (key["found"], key["fails_at"], key["violations"]) == (13, 14, [])
+    assert key["late_from"] == [16]
+    assert abs(key["served_at_most"] - 400) < 8
