@@ -4,17 +4,24 @@
 //! commands. A peer that cannot run is named as missing. Nothing here fails for a low figure: it is held against its
 //! goal, and both are told.
 
+mod calibration;
 mod closed;
+mod crowd;
 mod figures;
+mod fleet;
 mod http;
 mod lab;
 mod machine;
 mod pacing;
 mod paper;
 mod process;
+mod replay;
 mod report;
 mod sim;
 mod subject;
+mod telemetry;
+mod truth;
+mod wire;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -24,12 +31,24 @@ use clap::Subcommand;
 pub enum Bench {
     /// Requests per CPU second of a sender, beside bare hyper and the paper's stack
     Http(http::Options),
+    /// Requests per CPU second of our sender beside wrk, h2load, oha, hey, autocannon, Locust; datagrams beside iperf3, D-ITG
+    Wire(wire::Options),
     /// How late an open loop sends, beside a plain tokio timer
     Pacing(pacing::Options),
     /// A closed loop of four cameras against its ceiling, beside the paper's stack
     Closed(closed::Options),
-    /// Events per CPU second of the simulator
+    /// Events per CPU second of the simulator, beside a bare heap, nexosim and SimPy
     Sim(sim::Options),
+    /// How near dry runs with a calibration of this host come to real runs
+    Calibration(calibration::Options),
+    /// How together nodes on agents start, and how soon
+    Fleet(fleet::Options),
+    /// What the telemetry of fifty node processes costs the traffic
+    Telemetry(telemetry::Options),
+    /// A capture over a veth pair, top speed and its own times, beside tcpreplay; needs root
+    Replay(replay::Options),
+    /// The timed parts of the acceptance tests; with --recorder, a capture of packets beside the bundle
+    Truth(truth::Options),
 }
 
 /// Runs one benchmark.
@@ -39,8 +58,14 @@ pub enum Bench {
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Http(options) => http::run(options),
+        Bench::Wire(options) => wire::run(options),
         Bench::Pacing(options) => pacing::run(options),
         Bench::Closed(options) => closed::run(options),
         Bench::Sim(options) => sim::run(options),
+        Bench::Calibration(options) => calibration::run(options),
+        Bench::Fleet(options) => fleet::run(options),
+        Bench::Telemetry(options) => telemetry::run(options),
+        Bench::Replay(options) => replay::run(options),
+        Bench::Truth(options) => truth::run(options),
     }
 }

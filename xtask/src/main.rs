@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask <chore>`.
 
 mod bench;
+mod fuzz;
 mod media;
 mod tidy;
 
@@ -21,6 +22,12 @@ enum Chore {
     /// Measures the engines beside peers; builds for release first.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Damages captures, templates and frames for as long as you like, and looks whether the readers stand it.
+    Fuzz {
+        /// Damaged inputs for each test.
+        #[arg(long, default_value_t = 200_000)]
+        cases: u32,
+    },
     /// Checks the house rules that a machine can check.
     Tidy,
     /// Makes the reference clip anew; needs ffmpeg, and only maintainers need it.
@@ -30,6 +37,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Bench(what) => bench::run(&what),
+        Chore::Fuzz { cases } => fuzz::run(cases),
         Chore::Tidy => tidy::run(),
         Chore::Media => media::run(),
     };

@@ -47,6 +47,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     let tree = Tree::read(root).context("the source tree cannot be listed")?;
     let mut findings = layers::check(&layers::read(root)?, root);
     findings.extend(layout::check(&tree));
+    let workspace = tree.texts().find(|(path, _)| *path == "Cargo.toml").map_or("", |(_, text)| text);
     for (path, text) in tree.texts() {
         findings.extend(pages::workplace(path, text));
         if path.ends_with(".rs") {
@@ -58,7 +59,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
             findings.extend(pages::links(path, text, &tree));
         }
         if path.ends_with("Cargo.toml") {
-            findings.extend(layers::lints(path, text));
+            findings.extend(layers::lints(path, text, workspace));
         }
     }
     findings.sort();

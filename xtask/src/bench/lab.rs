@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::machine::Machine;
 use super::process::Running;
 
+/// Longest time that something is built for. Assumed: five times what a quiet machine of two cores takes for the largest.
+const BUILD_MAX: Duration = Duration::from_secs(40 * 60);
 /// The core of a receiver.
 pub const RECEIVER_CORE: usize = 0;
 /// The core of a sender.
@@ -32,17 +35,35 @@ pub struct Lab {
 impl Lab {
     /// Builds what is measured. The first time takes minutes.
     pub fn open() -> Result<Self> {
+        let mut lab = Lab::bare()?;
+        // in one command, so that dependencies are built once, with the features of all
+        let peers = ["-p", "rehearsal-emu", "--example", "bare_hyper", "--example", "tokio_timer"];
+        let root = lab.root.clone();
+        lab.cargo("build-release", &root, &[&["-p", "rehearsal", "--bin", "rehearsal"], &peers[..]].concat())?;
+        Ok(lab)
+    }
+
+    /// A place where nothing is built yet.
+    pub fn bare() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let folder = target.join("bench");
         fs::create_dir_all(&folder)?;
-        eprintln!("building for release");
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        // in one command, so that dependencies are built once, with the features of all
-        cargo.current_dir(&root).args(["build", "--quiet", "--release", "-p", "rehearsal", "--bin", "rehearsal"]);
-        cargo.args(["-p", "rehearsal-emu", "--example", "bare_hyper", "--example", "tokio_timer"]);
-        ensure!(cargo.status()?.success(), "the release build failed");
         Ok(Lab { root, folder, target, machine: Machine::read(), commands: BTreeMap::new() })
+    }
+
+    /// Builds something for release, within [`BUILD_MAX`].
+    pub fn cargo(&mut self, name: &str, folder: &Path, args: &[&str]) -> Result<()> {
+        eprintln!("{name}: cargo build --release {}", args.join(" "));
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(folder).args(["build", "--quiet", "--release"]).args(args);
+        self.prepare(name, &mut cargo)
+    }
+
+    /// Lets a command prepare something, within [`BUILD_MAX`]; it is not one of those that are measured.
+    pub fn prepare(&self, name: &str, command: &mut Command) -> Result<()> {
+        Running::start(name, command, &self.folder.join(name))?.finish(BUILD_MAX, &[0])?;
+        Ok(())
     }
 
     /// The program under test.

@@ -120,7 +120,7 @@ fn tick(lab: &mut Lab, options: &Options) -> Result<Timer> {
 }
 
 /// What the sensor sent in each second; its rows are those of that kind.
-fn sent_each_second(csv: &str) -> Option<Vec<u64>> {
+pub fn sent_each_second(csv: &str) -> Option<Vec<u64>> {
     let mut lines = csv.lines();
     let heading: Vec<&str> = lines.next()?.split(',').collect();
     let column = |name: &str| heading.iter().position(|column| *column == name);

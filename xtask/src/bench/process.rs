@@ -51,6 +51,16 @@ impl Running {
         Ok(Running { name: name.to_owned(), child, out, log, begin: Instant::now() })
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub fn ended(&self) -> Result<bool> {
+        Ok(self.stat()?.ended)
+    }
+
     /// CPU time so far, seconds.
     pub fn cpu_seconds(&self) -> Result<f64> {
         Ok(self.stat()?.cpu_seconds)

@@ -65,6 +65,17 @@ impl Report {
         self.lines.push(text.into());
     }
 
+    /// Adds something to the file alone.
+    pub fn attach(&mut self, key: &str, value: Value) {
+        self.json.insert(key.to_owned(), value);
+    }
+
+    /// What the file will hold of results.
+    #[cfg(test)]
+    pub fn json(&self) -> &Map<String, Value> {
+        &self.json
+    }
+
     /// Prints the report and writes its file.
     pub fn finish(self, lab: &Lab) -> Result<()> {
         println!("\nbench {}: {}", self.name, lab.machine.line());

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use super::finding::Finding;
 
 /// Which of our crates each crate may see: its folder, then theirs. The simulator and the emulator never meet.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("core", &[]),
     ("models", &["core"]),
     ("sim", &["core", "models"]),
     ("bus", &["core"]),
-    ("emu", &["core", "bus", "models"]),
+    ("host", &["core"]),
+    ("emu", &["core", "bus", "models", "host"]),
     ("media", &[]),
     ("export", &["core"]),
     ("stats", &["core"]),
@@ -67,8 +68,15 @@ pub fn check(metadata: &Metadata, root: &Path) -> Vec<Finding> {
     metadata.packages.iter().flat_map(|package| of_package(package, root)).collect()
 }
 
-/// Each crate must take the workspace's lints, `missing_docs` among them.
-pub fn lints(path: &str, text: &str) -> Vec<Finding> {
+/// The only crate with lints of its own: the workspace's, but `unsafe` is denied instead of forbidden, so that its one folder can
+/// lift that, and every `unsafe` block has to say why it is sound.
+const DENIES: &str = "framework/replay/Cargo.toml";
+
+/// Each crate must take the workspace's lints, `missing_docs` among them. `workspace` is the top manifest.
+pub fn lints(path: &str, text: &str, workspace: &str) -> Vec<Finding> {
+    if path == DENIES {
+        return own_lints(text, workspace);
+    }
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_crate = text.lines().any(|line| line.trim() == "[package]");
     let taken = lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true");
@@ -77,6 +85,38 @@ pub fn lints(path: &str, text: &str) -> Vec<Finding> {
     }
     let instead = "write `[lints]` and below it `workspace = true`";
     vec![Finding::new(path, 1, "the workspace's lints are not taken", instead)]
+}
+
+fn own_lints(text: &str, workspace: &str) -> Vec<Finding> {
+    let mut expected = section(workspace, "[workspace.lints.rust]");
+    expected.retain(|line| !line.starts_with("unsafe_code"));
+    expected.extend(["unsafe_code = \"deny\""]);
+    let mut clippy = section(workspace, "[workspace.lints.clippy]");
+    clippy.extend(["undocumented_unsafe_blocks = \"warn\""]);
+    let tables = [("[lints.rust]", expected), ("[lints.clippy]", clippy)];
+    let wrong = tables.into_iter().find_map(|(heading, mut expected)| {
+        let mut own = section(text, heading);
+        own.sort_unstable();
+        expected.sort_unstable();
+        (own != expected).then(|| (heading, expected.join(", ")))
+    });
+    let finding = |(heading, lines): (&str, String)| {
+        let line = text.lines().position(|line| line.trim() == heading).map_or(1, |at| at + 1);
+        Finding::new(
+            DENIES,
+            line,
+            "its lints are not those of the workspace with `unsafe` denied",
+            format!("write {heading} {lines}"),
+        )
+    };
+    wrong.map(finding).into_iter().collect()
+}
+
+/// The lines of a table, without comments.
+fn section<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != heading).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
 }
 
 fn of_package(package: &Package, root: &Path) -> Vec<Finding> {
@@ -205,8 +245,25 @@ mod tests {
     #[test]
     fn a_crate_without_the_lints_is_found() {
         let bad = "[package]\nname = \"a\"\n\n[lints]\n\n[dependencies]\n";
-        assert_eq!(lints("a/Cargo.toml", bad).len(), 1);
-        assert!(lints("a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n").is_empty());
-        assert!(lints("Cargo.toml", "[workspace]\n").is_empty());
+        assert_eq!(lints("a/Cargo.toml", bad, "").len(), 1);
+        assert!(lints("a/Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n", "").is_empty());
+        assert!(lints("Cargo.toml", "[workspace]\n", "").is_empty());
+    }
+
+    #[test]
+    fn one_crate_may_deny_what_others_forbid_and_nothing_else() {
+        let top = "[workspace.lints.rust]\nmissing_docs = \"warn\"\nunsafe_code = \"forbid\"\n\n[workspace.lints.clippy]\ntodo = \"warn\"\n";
+        let good = "[package]\n\n# why\n[lints.rust]\nmissing_docs = \"warn\"\nunsafe_code = \"deny\"\n\n[lints.clippy]\n\
+                    todo = \"warn\"\nundocumented_unsafe_blocks = \"warn\"\n\n[dependencies]\n";
+        assert!(lints(DENIES, good, top).is_empty());
+        for (from, to) in [
+            ("deny", "warn"),
+            ("missing_docs = \"warn\"\n", ""),
+            ("undocumented_unsafe_blocks", "other"),
+            ("[lints.rust]", "[a]"),
+        ] {
+            assert_eq!(lints(DENIES, &good.replace(from, to), top).len(), 1, "{from} → {to}");
+        }
+        assert_eq!(lints("framework/sim/Cargo.toml", good, top).len(), 1, "only there");
     }
 }

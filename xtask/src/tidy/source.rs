@@ -12,6 +12,10 @@ const FUNCTION_LINES_MAX: usize = 70;
 const MAIN_LINES_MAX: usize = 60;
 /// The only folder that may hold `unsafe`.
 const UNSAFE_HOME: &str = "framework/replay/src/sys/";
+/// The only file that may lift the lint against it, for that folder.
+const UNSAFE_DOOR: &str = "framework/replay/src/sys.rs";
+/// Lines above an `unsafe` among which its reason must stand. Assumed: a reason has four, a statement goes over three.
+const REASON_LINES_MAX: usize = 7;
 
 /// One Rust file, with views of equal length.
 pub struct Source<'a> {
@@ -116,10 +120,32 @@ fn unwraps(source: &Source<'_>) -> Vec<Finding> {
 
 fn unsafe_code(source: &Source<'_>) -> Vec<Finding> {
     if source.path.starts_with(UNSAFE_HOME) {
-        return Vec::new();
+        return reasons(source);
+    }
+    let lifted = ["expect(unsafe_code", "allow(unsafe_code", "warn(unsafe_code"]
+        .into_iter()
+        .flat_map(|name| lexer::find(&source.code, name));
+    let lifted = lifted.filter(|_| source.path != UNSAFE_DOOR);
+    let lifts = lifted
+        .map(|at| source.at(at, "the lint against `unsafe` is lifted", "leave it; one folder alone may"))
+        .collect::<Vec<_>>();
+    if !lifts.is_empty() {
+        return lifts;
     }
     let instead = format!("use rustix, or move it below {UNSAFE_HOME}");
     lexer::find(&source.code, "unsafe").map(|at| source.at(at, "`unsafe` outside its one folder", &instead)).collect()
+}
+
+/// Every `unsafe` says why it is sound, or what its caller must see to.
+fn reasons(source: &Source<'_>) -> Vec<Finding> {
+    let lines: Vec<&str> = source.text.lines().collect();
+    let said = |at: usize| {
+        let line = lexer::line_of(source.text, at);
+        let mark = if source.code[at..].starts_with("unsafe fn") { "# Safety" } else { "// SAFETY: " };
+        lines[line.saturating_sub(1 + REASON_LINES_MAX)..line].iter().any(|line| line.contains(mark))
+    };
+    let silent = lexer::find(&source.code, "unsafe").filter(|at| !said(*at));
+    silent.map(|at| source.at(at, "`unsafe` without a reason", "write `// SAFETY: …` above it")).collect()
 }
 
 #[cfg(test)]
@@ -193,6 +219,11 @@ mod tests {
     fn unsafe_has_one_home() {
         let text = "//! A.\n#![forbid(unsafe_code)]\nfn a() { unsafe { b() } }\n";
         assert_eq!(said("actors/src/a.rs", text), ["3: `unsafe` outside its one folder"]);
-        assert!(said("framework/replay/src/sys/a.rs", text).is_empty());
+        let reasoned = text.replace("fn a()", "// SAFETY: nothing is touched.\nfn a()");
+        assert!(said("framework/replay/src/sys/a.rs", &reasoned).is_empty());
+        assert_eq!(said("framework/replay/src/sys/a.rs", text), ["3: `unsafe` without a reason"]);
+        let door = "//! A.\n#![expect(unsafe_code, reason = \"b\")]\n";
+        assert!(said("framework/replay/src/sys.rs", door).is_empty());
+        assert_eq!(said("framework/replay/src/send.rs", door), ["2: the lint against `unsafe` is lifted"]);
     }
 }

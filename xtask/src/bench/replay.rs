@@ -1,0 +1,337 @@
+//! `bench replay`: a capture over a veth pair, beside tcpreplay of the distribution, in interleaved pairs.
+//!
+//! ```text
+//!   rehearsal replay | tcpreplay ──> va ═ veth ═ vb ──> rehearsal replay --path others: counts, or times of every frame
+//! ```
+//!
+//! The same process judges both: at top speed an XDP program counts at the far end, with times a packet socket takes every
+//! frame with the kernel's time. It needs root, iproute2 and tcpreplay; without tcpreplay only our own figures are told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::figures::{Figures, plain};
+use super::lab::{Lab, RECEIVER_CORE, SENDER_CORE};
+use super::process::Running;
+use super::report::{Goal, Report};
+use wire::{FAR, NEAR, Wire, capture};
+
+mod wire;
+
+/// Lengths of frames at top speed, bytes: the DTRF paper's figure 6 goes from 64 to 1460.
+const SIZES: [usize; 3] = [64, 512, 1460];
+/// Packets of a capture for top speed, and how often a path repeats it: for a second or so.
+const TOP_PACKETS: u32 = 5_000;
+const TOP_LOOPS: [(&str, u32); 4] = [("tcpreplay", 250), ("packet", 250), ("af-xdp", 400), ("xdp-live", 2_000)];
+/// Packets of the captures with times, of which the paper's figure 8 has 1 k to 150 k; and their gaps, µs.
+const TIMED_PACKETS: [u32; 4] = [1_000, 10_000, 50_000, 150_000];
+const TIMED_GAP_US: u64 = 20;
+/// What is aimed at: packets per second over tcpreplay's.
+const GOAL_LIVE: f64 = 5.0;
+const GOAL_SHARED: f64 = 1.3;
+/// And with times: tcpreplay's end offset over ours, and ours in µs.
+const GOAL_END: f64 = 50.0;
+const GOAL_END_US: f64 = 1_000.0;
+/// What one run may take.
+const RUN_MAX: Duration = Duration::from_secs(300);
+/// How long the far side may need to listen.
+const LISTEN_MAX: Duration = Duration::from_secs(20);
+
+/// How much is measured.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Interleaved pairs
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pairs: u32,
+    /// Only top speed, or only times
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Top,
+    Times,
+}
+
+/// The place, the peer, and what is wrong with the figures.
+struct Bench {
+    lab: Lab,
+    wire: Wire,
+    peer: Option<String>,
+    odd: Vec<String>,
+}
+
+/// Runs the benchmark.
+pub fn run(options: &Options) -> Result<()> {
+    let lab = Lab::open()?;
+    let peer = version();
+    let mut bench = Bench { wire: Wire::new()?, lab, peer, odd: Vec::new() };
+    let mut report = Report::new("replay");
+    report.attach("tcpreplay", json!(bench.peer));
+    match &bench.peer {
+        Some(version) => report.note(format!("peer: {version}, as it is installed")),
+        None => report.note("tcpreplay is missing (apt-get install tcpreplay): only our own figures"),
+    }
+    if options.only != Some(Part::Times) {
+        top(&mut bench, options.pairs, &mut report)?;
+        cores(&mut bench, options.pairs, &mut report)?;
+    }
+    if options.only != Some(Part::Top) {
+        times(&mut bench, options.pairs, &mut report)?;
+    }
+    bench.odd.iter().for_each(|odd| report.note(odd.clone()));
+    report.finish(&bench.lab)
+}
+
+/// Which tcpreplay is installed, if any is.
+fn version() -> Option<String> {
+    let told = Command::new("tcpreplay").arg("--version").output().ok()?;
+    let text = [told.stdout, told.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    Some(
+        text.lines()
+            .find(|line| line.contains("version:"))
+            .unwrap_or("tcpreplay of a version that it does not tell")
+            .trim()
+            .to_owned(),
+    )
+}
+
+/// As many packets as go, counted where they arrive.
+fn top(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
+    for bytes in SIZES {
+        let file = capture(&bench.lab.folder, bytes, TOP_PACKETS, 0)?;
+        let mut rates: Vec<(&str, Vec<f64>)> = TOP_LOOPS.map(|(who, _)| (who, Vec::new())).into();
+        for pair in 0..pairs {
+            eprintln!("{bytes} bytes: round {} of {pairs}", pair + 1);
+            for ((who, loops), (_, rates)) in TOP_LOOPS.into_iter().zip(&mut rates) {
+                if who == "tcpreplay" && bench.peer.is_none() {
+                    continue;
+                }
+                let heard = bench.round(who, &file, loops, &["--top-speed"], 1)?.heard;
+                rates.push(number(&heard, "/received/rates/packets_per_second")?);
+            }
+        }
+        let figures: Vec<(&str, Figures)> = rates.into_iter().map(|(who, rates)| (who, Figures::of(rates))).collect();
+        let peer = figures[0].1.clone();
+        for (who, figures) in &figures {
+            report.row(&format!("top_{bytes}_{who}_pps"), &format!("{bytes} B, {who}"), figures, "packets/s", None);
+        }
+        for (who, figures) in figures.iter().skip(1).filter(|_| !peer.rounds.is_empty()) {
+            let goal = match *who {
+                "xdp-live" => Some(Goal::AtLeast(GOAL_LIVE)),
+                "af-xdp" => Some(Goal::AtLeast(GOAL_SHARED)),
+                _ => None,
+            };
+            let label = format!("{bytes} B, {who} over tcpreplay");
+            report.row(&format!("top_{bytes}_{who}_over_tcpreplay"), &label, &figures.over(&peer), "", goal);
+        }
+    }
+    Ok(())
+}
+
+/// Two workers on two cores against one.
+fn cores(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
+    let file = capture(&bench.lab.folder, SIZES[0], TOP_PACKETS, 0)?;
+    for (who, loops) in &TOP_LOOPS[2..] {
+        let [mut one, mut two] = [Vec::new(), Vec::new()];
+        for pair in 0..pairs {
+            eprintln!("{who} on two cores: round {} of {pairs}", pair + 1);
+            for (workers, rates) in [(1, &mut one), (2, &mut two)] {
+                let heard = bench.round(who, &file, *loops, &["--top-speed"], workers)?.heard;
+                rates.push(number(&heard, "/received/rates/packets_per_second")?);
+            }
+        }
+        let ratio = Figures::of(two).over(&Figures::of(one));
+        report.row(
+            &format!("two_cores_{who}"),
+            &format!("{} B, {who}, two workers over one", SIZES[0]),
+            &ratio,
+            "",
+            None,
+        );
+    }
+    report.note("two workers and who counts share the cores of this machine");
+    Ok(())
+}
+
+/// The capture's own times.
+fn times(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
+    for count in TIMED_PACKETS {
+        let file = capture(&bench.lab.folder, 64, count, TIMED_GAP_US)?;
+        let [mut ours, mut peer] = [Errors::default(), Errors::default()];
+        for pair in 0..pairs {
+            eprintln!("{count} packets at {TIMED_GAP_US} µs: round {} of {pairs}", pair + 1);
+            if bench.peer.is_some() {
+                peer.add(&bench.round("tcpreplay", &file, 1, &[], 1)?)?;
+            }
+            let round = bench.round("packet", &file, 1, &[], 1)?;
+            ours.add(&round)?;
+            let stalls = round.sent.and_then(|sent| sent.pointer("/sent/longest_stalls")?.as_array().cloned());
+            for stall in stalls.unwrap_or_default().iter().take(3) {
+                let ms = |key: &str| plain(stall[key].as_f64().unwrap_or(0.0) / 1e6);
+                let text = format!(
+                    "{count} packets, round {}: {} packets up to {} ms late at {} ms",
+                    pair + 1,
+                    stall["packets"],
+                    ms("late_ns"),
+                    ms("at_ns")
+                );
+                bench.odd.push(text);
+            }
+        }
+        let last = count == TIMED_PACKETS[TIMED_PACKETS.len() - 1];
+        for (who, errors) in
+            [("tcpreplay", &peer), ("rehearsal", &ours)].into_iter().filter(|(_, errors)| !errors.p50.is_empty())
+        {
+            let goal = (who == "rehearsal").then_some(Goal::AtMost(GOAL_END_US));
+            for (key, figures, goal) in
+                [("gap_p50", &errors.p50, None), ("gap_mean", &errors.mean, None), ("end", &errors.end, goal)]
+            {
+                let label = format!("{count} packets, {who}, {}", key.replace('_', " error "));
+                report.row(
+                    &format!("timed_{count}_{who}_{key}_us"),
+                    &label,
+                    &Figures::of(figures.iter().copied()),
+                    "µs",
+                    goal,
+                );
+            }
+        }
+        if !peer.p50.is_empty() {
+            let ratio =
+                |ours: &[f64], peer: &[f64]| Figures::of(ours.iter().copied()).over(&Figures::of(peer.iter().copied()));
+            let p50 = ratio(&ours.p50, &peer.p50);
+            report.row(
+                &format!("timed_{count}_gap_p50_ratio"),
+                &format!("{count} packets, gap p50, ours over tcpreplay's"),
+                &p50,
+                "",
+                Some(Goal::AtMost(1.0)),
+            );
+            let end = ratio(&peer.end, &ours.end);
+            let goal = last.then_some(Goal::AtLeast(GOAL_END));
+            report.row(
+                &format!("timed_{count}_end_ratio"),
+                &format!("{count} packets, end, tcpreplay's over ours"),
+                &end,
+                "",
+                goal,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Errors of rounds, µs.
+#[derive(Default)]
+struct Errors {
+    p50: Vec<f64>,
+    mean: Vec<f64>,
+    /// How much later than the median packet the last one was against the schedule, without its sign: a replay that drifts evenly
+    /// has only half of what adds up, and one whose first packet was late has nothing of that.
+    end: Vec<f64>,
+}
+
+impl Errors {
+    fn add(&mut self, round: &Round) -> Result<()> {
+        let us = |pointer: &str| number(&round.heard, pointer).map(|ns| ns / 1e3);
+        self.p50.push(us("/received/gap_error/p50_ns")?);
+        self.mean.push(us("/received/gap_error/mean_ns")?);
+        self.end.push(us("/received/offset/end_ns")?.abs());
+        Ok(())
+    }
+}
+
+/// What came of one run.
+struct Round {
+    /// What the far side says.
+    heard: Value,
+    /// What our sender says of itself.
+    sent: Option<Value>,
+}
+
+impl Bench {
+    /// Listens, sends, and tells what arrived.
+    fn round(&mut self, who: &str, file: &Path, loops: u32, pace: &[&str], workers: u32) -> Result<Round> {
+        let loops = loops.to_string();
+        let mut listen = self.wire.command(Path::new("taskset"));
+        listen.args(["-c", &RECEIVER_CORE.to_string()]).arg(self.lab.rehearsal()).arg("replay").arg(file);
+        listen.args([
+            "--path",
+            "others",
+            "--receive",
+            FAR,
+            "--receive-in",
+            &self.wire.far,
+            "--loops",
+            &loops,
+            "--format",
+            "json",
+        ]);
+        listen.args(pace);
+        let ear = self.lab.start("replay-far", &mut listen)?;
+        listening(&ear, &self.lab.folder.join("replay-far.log"))?;
+        let mut sender = self.sender(who, file, &loops, pace, workers);
+        let done = self.lab.start(&format!("replay-{who}"), &mut sender)?.finish(RUN_MAX, &[0, 20])?;
+        let heard: Value =
+            serde_json::from_str(&ear.finish(RUN_MAX, &[0, 20])?.stdout).context("what the far side says")?;
+        let lost = heard.pointer("/received/lost").and_then(Value::as_u64).unwrap_or(0);
+        if lost > 0 {
+            self.odd.push(format!(
+                "{who}, {}: {lost} packets did not arrive",
+                file.file_name().unwrap_or_default().display()
+            ));
+        }
+        let sent = (who != "tcpreplay")
+            .then(|| serde_json::from_str(&done.stdout).context("what our sender says"))
+            .transpose()?;
+        Ok(Round { heard, sent })
+    }
+
+    fn sender(&self, who: &str, file: &Path, loops: &str, pace: &[&str], workers: u32) -> Command {
+        let top = !pace.is_empty();
+        if who == "tcpreplay" {
+            let mut command = self.wire.command(Path::new("taskset"));
+            command.args(["-c", &SENDER_CORE.to_string(), "tcpreplay", "-i", NEAR, "-K", "--loop", loops]);
+            command.args(top.then_some("-t")).arg(file);
+            return command;
+        }
+        let program: PathBuf = self.lab.rehearsal();
+        let mut command = self.wire.command(&program);
+        command.arg("replay").arg(file).args([
+            "--interface",
+            NEAR,
+            "--path",
+            who,
+            "--loops",
+            loops,
+            "--format",
+            "json",
+        ]);
+        command.args(["--workers", &workers.to_string()]).args(pace);
+        command
+    }
+}
+
+/// Waits until the far side says that it listens.
+fn listening(ear: &Running, log: &Path) -> Result<()> {
+    let end = Instant::now() + LISTEN_MAX;
+    while !fs::read_to_string(log).unwrap_or_default().contains("listening") {
+        ensure!(!ear.ended()? && Instant::now() < end, "the far side does not listen; {} says why", log.display());
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn number(value: &Value, pointer: &str) -> Result<f64> {
+    value.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("{pointer} of {value:#}"))
+}
