@@ -79,8 +79,7 @@ step "lints"
 cargo clippy --workspace --all-targets -- -D warnings
 
 step "tests"
-# most of the integration tests wait; those that time the machine hold it alone
-RUST_TEST_THREADS=4 cargo test --workspace
+cargo xtask test
 
 if compgen -G 'tests/python/*.py' >/dev/null; then
   step "bundles read from Python"

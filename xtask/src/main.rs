@@ -3,6 +3,7 @@
 mod bench;
 mod fuzz;
 mod media;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -28,6 +29,12 @@ enum Chore {
         #[arg(long, default_value_t = 200_000)]
         cases: u32,
     },
+    /// Runs all tests, and those that failed once more, alone.
+    Test {
+        /// Tests at a time: most of those that take long wait; those that time the machine hold it alone.
+        #[arg(long, default_value_t = 4)]
+        threads: u32,
+    },
     /// Checks the house rules that a machine can check.
     Tidy,
     /// Makes the reference clip anew; needs ffmpeg, and only maintainers need it.
@@ -38,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Bench(what) => bench::run(&what),
         Chore::Fuzz { cases } => fuzz::run(cases),
+        Chore::Test { threads } => test::run(threads),
         Chore::Tidy => tidy::run(),
         Chore::Media => media::run(),
     };
