@@ -1,13 +1,15 @@
-//! Core time: what both ends used at all loads, taken apart into rest, wake-ups, messages and bytes.
+//! Core time: what both ends used at all loads, taken apart into rest, messages, bytes, and what load saves.
 
-use rehearsal_core::calibration::Cost;
+use rehearsal_core::calibration::{Cost, EASED_MAX};
 
 /// Least load that is believed to be told apart from nothing, cores: errors are shares of what was measured, or of this.
-const LEAST_CORES: f64 = 0.01;
+const LEAST_CORES: f64 = 0.03;
 /// Sweeps of the fit. Assumed: two columns that are nearly parallel need some thousands.
 const SWEEPS: usize = 20_000;
-/// Unknowns: rest, a wake-up, and a message and a byte of each end.
-const UNKNOWN: usize = 6;
+/// Steps in which the share that load saves is looked for.
+const EASED_STEPS: u32 = 99;
+/// Unknowns of one fit: rest, a message and a byte.
+const UNKNOWN: usize = 3;
 
 /// What one end used at one point.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +20,6 @@ pub struct Row {
     pub bytes: f64,
     /// Exchanges per second.
     pub rate: f64,
-    /// Wake-ups for each.
-    pub wakes: f64,
     /// Cores used.
     pub cores: f64,
 }
@@ -29,49 +29,26 @@ pub struct Row {
 pub struct Fitted {
     /// Cores used without traffic.
     pub rest_cores: f64,
-    /// Core time of a wake-up, ns.
-    pub wake_ns: f64,
-    /// An exchange at the sender and at the receiver, without wake-ups.
+    /// An exchange at the sender and at the receiver.
     pub ends: [Cost; 2],
 }
 
 impl Fitted {
-    /// Least squares of relative errors in which nothing is below 0. `rest` and wake-up are taken as they are where they
-    /// are known. `None` with fewer than two sizes at either end.
-    pub fn of(rows: &[Row], known: Option<(f64, f64)>) -> Option<Self> {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.cores.is_finite() && row.rate > 0.0).collect();
-        for end in 0..2 {
-            let mut sizes: Vec<f64> = rows.iter().filter(|row| row.end == end).map(|row| row.bytes).collect();
-            sizes.sort_by(f64::total_cmp);
-            sizes.dedup();
-            if sizes.len() < 2 {
-                return None;
-            }
-        }
-        let (rest, wake) = known.unwrap_or_default();
-        let (mut columns, mut wanted) = (Vec::new(), Vec::new());
-        for row in rows {
-            let weight = 1.0 / row.cores.max(LEAST_CORES);
-            let per = row.rate / 1e9;
-            let mut column = [0.0; UNKNOWN];
-            if known.is_none() {
-                (column[0], column[1]) = (weight, weight * per * row.wakes);
-            }
-            (column[2 + 2 * row.end], column[3 + 2 * row.end]) = (weight * per, weight * per * row.bytes);
-            columns.push(column);
-            wanted.push(weight * (row.cores - rest - wake * per * row.wakes));
-        }
-        let found = least(&columns, &wanted);
-        let cost = |at: usize| Cost { fixed_ns: found[at], ns_per_byte: found[at + 1], residual: Vec::new() };
-        let (rest_cores, wake_ns) = known.unwrap_or((found[0], found[1]));
-        Some(Fitted { rest_cores, wake_ns, ends: [cost(2), cost(4)] })
+    /// Least squares of relative errors in which nothing is below 0, for each end. Rest is the smaller one of both ends, or what
+    /// is known of it. `None` with fewer than two sizes at either end.
+    pub fn of(rows: &[Row], known: Option<f64>) -> Option<Self> {
+        let alone = [0, 1].map(|end| one(rows, end, known));
+        let [Some((sender, _)), Some((receiver, _))] = alone else { return None };
+        let rest_cores = known.unwrap_or(sender.min(receiver));
+        let [Some((_, sender)), Some((_, receiver))] = [0, 1].map(|end| one(rows, end, Some(rest_cores))) else {
+            return None;
+        };
+        Some(Fitted { rest_cores, ends: [sender, receiver] })
     }
 
     /// Cores that it says an end uses.
     pub fn cores(&self, row: &Row) -> f64 {
-        let cost = &self.ends[row.end];
-        let each = cost.fixed_ns + cost.ns_per_byte * row.bytes + self.wake_ns * row.wakes;
-        self.rest_cores + row.rate * each / 1e9
+        self.rest_cores + row.rate * self.ends[row.end].mean(row.bytes, row.cores.min(1.0)) / 1e9
     }
 
     /// The largest error at the points of an end, in points of CPU load.
@@ -79,6 +56,39 @@ impl Fitted {
         let known = rows.iter().filter(|row| row.end == end && row.cores.is_finite());
         known.map(|row| (self.cores(row) - row.cores).abs() * 100.0).fold(0.0, f64::max)
     }
+}
+
+/// Rest and costs of one end: for each share that load may save, a line; the best of these lines.
+fn one(rows: &[Row], end: usize, rest: Option<f64>) -> Option<(f64, Cost)> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.end == end && row.cores.is_finite() && row.rate > 0.0).collect();
+    let mut sizes: Vec<f64> = rows.iter().map(|row| row.bytes).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    if sizes.len() < 2 {
+        return None;
+    }
+    let mut best: Option<(f64, f64, Cost)> = None;
+    for step in 0..=EASED_STEPS {
+        let eased = EASED_MAX * f64::from(step) / f64::from(EASED_STEPS);
+        let (mut columns, mut wanted) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let weight = 1.0 / row.cores.max(LEAST_CORES);
+            let per = weight * row.rate / 1e9;
+            let own = if rest.is_none() { weight } else { 0.0 };
+            columns.push([own, per * (1.0 - eased * row.cores.min(1.0)), per * row.bytes]);
+            wanted.push(weight * (row.cores - rest.unwrap_or(0.0)));
+        }
+        let found = least(&columns, &wanted);
+        let off = |(column, wanted): (&[f64; UNKNOWN], &f64)| {
+            (column.iter().zip(&found).map(|(a, x)| a * x).sum::<f64>() - wanted).powi(2)
+        };
+        let error: f64 = columns.iter().zip(&wanted).map(off).sum();
+        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+            let [own, fixed_ns, ns_per_byte] = found;
+            best = Some((error, rest.unwrap_or(own), Cost { fixed_ns, ns_per_byte, eased, residual: Vec::new() }));
+        }
+    }
+    best.map(|(_, rest, cost)| (rest, cost))
 }
 
 /// The `x`, nowhere below 0, with the least squares of `rows · x − wanted`: one unknown after the other, again and again.
@@ -105,15 +115,17 @@ fn least(rows: &[[f64; UNKNOWN]], wanted: &[f64]) -> [f64; UNKNOWN] {
 mod tests {
     use super::*;
 
-    /// 0.4 % of rest, 6 µs a wake-up, 10 µs and 0.2 ns/B at the sender, 8 µs and 0.4 ns/B at the receiver.
+    /// 0.4 % of rest, 10 µs and 0.2 ns/B at the sender, 8 µs and 0.4 ns/B at the receiver; 30 % of the fixed parts fall away
+    /// under load.
     fn rows(noise: impl Fn(usize) -> f64) -> Vec<Row> {
         let mut rows = Vec::new();
         for bytes in [500.0, 5_000.0, 50_000.0, 200_000.0] {
-            for (rate, wakes) in [(100.0, 1.0), (2_000.0, 0.9), (10_000.0, 0.5)] {
+            for rate in [100.0, 2_000.0, 9_000.0] {
                 for (end, fixed, byte) in [(0, 10e3, 0.2), (1, 8e3, 0.4)] {
-                    let wakes = if end == 0 { 2.0 * wakes } else { wakes };
-                    let cores = 0.004 + rate * (fixed + byte * bytes + 6e3 * wakes) / 1e9;
-                    rows.push(Row { end, bytes, rate, wakes, cores: cores * noise(rows.len()) });
+                    // cores = rest + rate (fixed (1 - 0.3 cores) + byte · bytes)
+                    let per = rate / 1e9;
+                    let cores = (0.004 + per * (fixed + byte * bytes)) / (1.0 + 0.3 * per * fixed);
+                    rows.push(Row { end, bytes, rate, cores: cores * noise(rows.len()) });
                 }
             }
         }
@@ -126,11 +138,11 @@ mod tests {
         let fitted = Fitted::of(&rows, None).expect("four sizes");
         let near = |is: f64, wanted: f64| assert!((is / wanted - 1.0).abs() < 0.02, "{is} for {wanted}: {fitted:?}");
         near(fitted.rest_cores, 0.004);
-        near(fitted.wake_ns, 6e3);
         near(fitted.ends[0].fixed_ns, 10e3);
         near(fitted.ends[1].fixed_ns, 8e3);
         near(fitted.ends[0].ns_per_byte, 0.2);
         near(fitted.ends[1].ns_per_byte, 0.4);
+        assert!(fitted.ends.iter().all(|cost| (cost.eased - 0.3).abs() < 0.03), "{fitted:?}");
         assert!(fitted.error_points(&rows, 0) < 0.1 && fitted.error_points(&rows, 1) < 0.1);
     }
 
@@ -139,15 +151,15 @@ mod tests {
         let rows = rows(|at| if at % 2 == 0 { 1.03 } else { 0.97 });
         let fitted = Fitted::of(&rows, None).expect("four sizes");
         assert!((fitted.ends[0].ns_per_byte / 0.2 - 1.0).abs() < 0.1, "{fitted:?}");
-        assert!(fitted.wake_ns >= 0.0 && fitted.rest_cores >= 0.0);
+        assert!(fitted.rest_cores >= 0.0 && fitted.ends.iter().all(|cost| (0.0..=EASED_MAX).contains(&cost.eased)));
         assert!(fitted.error_points(&rows, 0) < 15.0);
     }
 
     #[test]
     fn what_is_known_stays_and_one_size_tells_nothing() {
         let rows = rows(|_| 1.0);
-        let fitted = Fitted::of(&rows, Some((0.004, 6e3))).expect("four sizes");
-        assert_eq!((fitted.rest_cores, fitted.wake_ns), (0.004, 6e3));
+        let fitted = Fitted::of(&rows, Some(0.004)).expect("four sizes");
+        assert_eq!(fitted.rest_cores, 0.004);
         assert!((fitted.ends[1].fixed_ns / 8e3 - 1.0).abs() < 0.02, "{fitted:?}");
         let one: Vec<Row> = rows.iter().filter(|row| row.bytes < 1000.0).copied().collect();
         assert!(Fitted::of(&one, None).is_none());

@@ -56,7 +56,8 @@ fn distribution(x: f64) -> f64 {
 
 /// A share of a cost.
 pub fn share(cost: &Cost, share: f64) -> Cost {
-    Cost { fixed_ns: cost.fixed_ns * share, ns_per_byte: cost.ns_per_byte * share, residual: Vec::new() }
+    let (fixed_ns, ns_per_byte) = (cost.fixed_ns * share, cost.ns_per_byte * share);
+    Cost { fixed_ns, ns_per_byte, eased: cost.eased, residual: Vec::new() }
 }
 
 /// What is left of each quantile when `nanos` are taken away.

@@ -29,8 +29,6 @@ const BUSY: [f64; 5] = [0.0, 0.125, 0.25, 0.5, 1.0];
 const SPREADS: [f64; 4] = [0.0, 0.3, 0.6, 1.0];
 /// Weight of the 99th percentile beside the median, when one of these is chosen.
 const P99_WEIGHT: f64 = 0.5;
-/// A wake-up's core time in the dry runs that count them, ns.
-const COUNTED_NS: f64 = 1000.0;
 /// An end that uses so many cores is busy all the time. Assumed: what is missing is telemetry's and the kernel's.
 const BUSY_CORES: f64 = 0.9;
 
@@ -56,20 +54,15 @@ impl Made {
     pub fn add(&mut self, found: &Found, room: &Path, cores: u32, seconds: u32) -> Result<()> {
         let name = word(found.carrier);
         let dry = Dry { trials: Trials::within(room)?, file: room.join("paced.toml"), cores, seconds };
-        // wake-ups are guessed first, then counted by dry runs that know the costs
-        let guessed = rows(found, |row| 1.0 - row.cores.min(1.0));
-        let known = (!self.calibration.carriers.is_empty())
-            .then_some((self.calibration.cpu.rest_cores, self.calibration.cpu.wake_ns));
-        let Some(fitted) = Fitted::of(&guessed, known) else {
+        let rows = rows(found);
+        let known = (!self.calibration.carriers.is_empty()).then_some(self.calibration.cpu.rest_cores);
+        let Some(fitted) = Fitted::of(&rows, known) else {
             self.remarks.push(format!("{name}: too few sizes were measured for a line; it is left out"));
             return Ok(());
         };
         self.take(found, &fitted);
         self.pace(found);
-        let counted = dry.wakes(&self.calibration, found)?;
-        let fitted = Fitted::of(&counted, known).unwrap_or(fitted);
-        self.take(found, &fitted);
-        self.told(found, &fitted, &counted);
+        self.told(found, &fitted, &rows);
         self.tune(found, &dry)?;
         let valid = &mut self.calibration.valid;
         let sizes = || found.sizes.iter().map(|size| u64::from(size.bytes));
@@ -88,7 +81,7 @@ impl Made {
     /// can see from outside which of them it was used for.
     fn take(&mut self, found: &Found, fitted: &Fitted) {
         let [send, receive] = &fitted.ends;
-        (self.calibration.cpu.rest_cores, self.calibration.cpu.wake_ns) = (fitted.rest_cores, fitted.wake_ns);
+        self.calibration.cpu.rest_cores = fitted.rest_cores;
         let costs = if found.carrier == Carrier::Udp {
             CarrierCosts { send: send.clone(), receive: receive.clone(), ..CarrierCosts::default() }
         } else {
@@ -144,18 +137,16 @@ impl Made {
         for (end, who) in ["sender", "receiver"].into_iter().enumerate() {
             let cost = &fitted.ends[end];
             self.remarks.push(format!(
-                "{name}, {who}: {:.1} us and {:.2} ns a byte for each exchange; at most {:.1} points of CPU load off at its {} points",
+                "{name}, {who}: {:.1} us and {:.2} ns a byte for each exchange, {:.0} % of the fixed part less under full load; at \
+                 most {:.1} points of CPU load off at its {} points",
                 cost.fixed_ns / 1e3,
                 cost.ns_per_byte,
+                cost.eased * 100.0,
                 fitted.error_points(rows, end),
                 rows.iter().filter(|row| row.end == end && row.cores.is_finite()).count()
             ));
         }
-        self.remarks.push(format!(
-            "{name}: {:.1} us for a wake-up, {:.2} % of a core at rest",
-            fitted.wake_ns / 1e3,
-            fitted.rest_cores * 100.0
-        ));
+        self.remarks.push(format!("{name}: {:.2} % of a core at rest", fitted.rest_cores * 100.0));
         if let Some(CarrierCosts { connect, accept: Some(accept), .. }) = self.calibration.carriers.get(&found.carrier)
         {
             self.remarks.push(format!(
@@ -169,14 +160,12 @@ impl Made {
     /// What the way of an idle host takes beyond the core time of both ends.
     fn ways(&mut self, found: &Found) {
         let Some(path) = found.idle.as_ref().and_then(|idle| idle.path.as_ref()) else { return };
-        let wake_ns = self.calibration.cpu.wake_ns;
         let Some(costs) = self.calibration.carriers.get_mut(&found.carrier) else { return };
         let bytes = found.sizes.iter().map(|size| size.bytes).min().unwrap_or(0);
-        let of = |cost: &Cost, bytes: f64| cost.fixed_ns + cost.ns_per_byte * bytes;
-        // the sender is awake when it sends; the receiver wakes, and the sender for the reply
-        let mut computed = of(&costs.send, bytes.into()) + of(&costs.receive, bytes.into()) + wake_ns;
+        let of = |cost: &Cost, bytes: f64| cost.mean(bytes, 0.0);
+        let mut computed = of(&costs.send, bytes.into()) + of(&costs.receive, bytes.into());
         if let Some(reply) = &costs.reply {
-            computed += of(&reply.send, REPLY_BYTES) + of(&reply.receive, REPLY_BYTES) + wake_ns;
+            computed += of(&reply.send, REPLY_BYTES) + of(&reply.receive, REPLY_BYTES);
         }
         let each = |path: &[f64]| {
             let waited = less(path, computed);
@@ -272,6 +261,7 @@ impl Made {
         let round = |cost: &mut Cost| {
             cost.fixed_ns = (cost.fixed_ns * 10.0).round() / 10.0;
             cost.ns_per_byte = (cost.ns_per_byte * 1e4).round() / 1e4;
+            cost.eased = (cost.eased * 1e3).round() / 1e3;
         };
         let carriers: &mut BTreeMap<Carrier, CarrierCosts> = &mut self.calibration.carriers;
         for costs in carriers.values_mut() {
@@ -282,7 +272,6 @@ impl Made {
             costs.accept.iter_mut().for_each(round);
         }
         let cpu = &mut self.calibration.cpu;
-        cpu.wake_ns = cpu.wake_ns.round();
         cpu.rest_cores = (cpu.rest_cores * 1e5).round() / 1e5;
         self
     }
@@ -303,39 +292,34 @@ fn paced_loads(sizes: &[Size]) -> impl Iterator<Item = (&Size, &Load)> {
     sizes.iter().flat_map(|size| size.loads.iter().map(move |load| (size, load)))
 }
 
-/// What both ends used at all points, with so many wake-ups for each message that comes to a thread: one at a receiver, at a
-/// sender one for the request and one for the reply. An end that is busy all the time never sleeps; of the other one nobody
-/// knows then.
-fn rows(found: &Found, asleep: impl Fn(&Row) -> f64) -> Vec<Row> {
+/// What both ends used at all points. A sender of closed loops is left out: it finds many answers at once, and is cheaper than
+/// one that keeps times. So is a receiver that did not come to its limit.
+fn rows(found: &Found) -> Vec<Row> {
     let paced = paced_loads(&found.sizes).map(|(size, load)| (size.bytes, load, false));
     let most = found.sizes.iter().filter_map(|size| Some((size.bytes, size.most.as_ref()?, true)));
     let idle = found.idle.iter().map(|idle| (idle.bytes, &idle.load, false));
     let mut rows = Vec::new();
     for (bytes, load, flooded) in paced.chain(most).chain(idle) {
         for end in 0..2 {
-            let threads = if end == 0 && found.carrier != Carrier::Udp { 2.0 } else { 1.0 };
-            let row = Row { end, bytes: f64::from(bytes), rate: load.rate, wakes: 0.0, cores: load.cores[end] };
-            match flooded {
-                true if row.cores < BUSY_CORES => {}
-                true => rows.push(row),
-                false => rows.push(Row { wakes: threads * asleep(&row), ..row }),
+            let row = Row { end, bytes: f64::from(bytes), rate: load.rate, cores: load.cores[end] };
+            if !flooded || (end == 1 && row.cores >= BUSY_CORES) {
+                rows.push(row);
             }
         }
     }
     rows
 }
 
-/// What a connection of its own adds at one end: the median over the points.
+/// What a connection of its own adds at one end: the median over the points. Load eases it as it eases messages.
 fn added(found: &Found, fitted: &Fitted, end: usize) -> Cost {
-    let threads = if end == 0 { 2.0 } else { 1.0 };
+    let eased = fitted.ends[end].eased;
     let all: Vec<f64> = paced_loads(&found.fresh)
         .map(|(size, load)| {
-            let wakes = threads * (1.0 - load.cores[end].min(1.0));
-            let row = Row { end, bytes: f64::from(size.bytes), rate: load.rate, wakes, cores: load.cores[end] };
-            (row.cores - fitted.cores(&row)) / row.rate * 1e9
+            let row = Row { end, bytes: f64::from(size.bytes), rate: load.rate, cores: load.cores[end] };
+            (row.cores - fitted.cores(&row)) / row.rate * 1e9 / (1.0 - eased * row.cores.min(1.0))
         })
         .collect();
-    Cost { fixed_ns: median(&all).unwrap_or(0.0).max(0.0), ..Cost::default() }
+    Cost { fixed_ns: median(&all).unwrap_or(0.0).max(0.0), eased, ..Cost::default() }
 }
 
 /// Dry runs of paced points.
@@ -352,35 +336,5 @@ impl Dry {
         std::fs::write(&self.file, shape.toml("calibration", self.cores, 1))?;
         let experiment = load(&self.file, &registry(), &LoadOptions::default())?;
         self.trials.run(&experiment, 0, Some(calibration))
-    }
-
-    /// What both ends used, with the wake-ups that dry runs count: the CPU load that a microsecond for each of them adds.
-    fn wakes(&self, calibration: &Calibration, found: &Found) -> Result<Vec<Row>> {
-        let with = |wake_ns: f64| {
-            let mut calibration = calibration.clone();
-            calibration.cpu.wake_ns = wake_ns;
-            Arc::new(calibration)
-        };
-        let [none, some] = [0.0, COUNTED_NS].map(with);
-        let mut counted: Vec<(f64, f64, [f64; 2])> = Vec::new();
-        for (size, load) in paced_loads(&found.sizes) {
-            let rate = load.asked.unwrap_or(load.rate);
-            let [none, some] = [&none, &some].map(|c| self.run(found.carrier, size.bytes, rate, c.clone()));
-            let (none, some) = (none?, some?);
-            let wakes = ["sender", "receiver"].map(|node| {
-                let used = |finished: &Finished| {
-                    let found = finished.summary.nodes.iter().find(|known| known.node == node);
-                    found.and_then(|known| known.cpu_percent_mean).unwrap_or(0.0)
-                };
-                ((used(&some) - used(&none)) / 100.0 * 1e9 / COUNTED_NS / rate).max(0.0)
-            });
-            counted.push((f64::from(size.bytes), load.rate, wakes));
-        }
-        let mut rows = rows(found, |row| 1.0 - row.cores.min(1.0));
-        for row in &mut rows {
-            let known = counted.iter().find(|(bytes, rate, _)| *bytes == row.bytes && *rate == row.rate);
-            row.wakes = known.map_or(row.wakes, |(_, _, wakes)| wakes[row.end]);
-        }
-        Ok(rows)
     }
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::plan::Carrier;
 use crate::rng::RngStream;
-use crate::time::Span;
+use crate::time::{Span, Time};
 use crate::units::ByteSize;
 
 mod checks;
@@ -30,8 +30,12 @@ pub const PERIOD_MAX: Span = Span::from_secs(1);
 pub const NAP_MAX: Span = Span::from_millis(1);
 /// Coarsest pace of a generator. Assumed: as `--quantum` allows.
 pub const QUANTUM_MAX: Span = Span::from_millis(10);
+/// An emulated pause ends late by less than this part of it.
+const PAUSE_PARTS: u64 = 256;
 /// Dearest message or frame that is believed, fixed part. Assumed: an hour would be a mistake in the unit.
 const FIXED_NS_MAX: f64 = 3.6e12;
+/// Largest share of a fixed part that falls away under load: some of it is always left.
+pub const EASED_MAX: f64 = 0.99;
 /// Dearest byte that is believed. Assumed: a millisecond for each would be a mistake in the unit.
 const BYTE_NS_MAX: f64 = 1e6;
 
@@ -242,6 +246,10 @@ pub struct Cost {
     /// For each byte of payload, ns.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub ns_per_byte: f64,
+    /// Share of the fixed part, below 1, that falls away on a node that is at work all the time: it sleeps less, wakes up less
+    /// often, and does more with each turn of its event loop. At half the load half of it falls away.
+    #[schemars(range(min = 0.0, max = 0.99))]
+    pub eased: f64,
     /// Evenly spaced quantiles, from 0 % to 100 %, of measured cost divided by fitted cost. Empty: always 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub residual: Vec<f64>,
@@ -310,6 +318,13 @@ impl Default for CpuRules {
     }
 }
 
+/// When an emulated pause that begins at `now` ends: late by at most a part of it (78 µs of 20 ms), so that those which end
+/// at nearly the same time need one wake-up; and by less than the generator's `quantum`.
+pub fn pause_end(now: Time, pause: Span, quantum: Span) -> Time {
+    let fine = Span::from_nanos(pause.as_nanos() / PAUSE_PARTS).min(quantum);
+    now.saturating_add(pause).round_up(fine)
+}
+
 /// A value of a calibration that makes no sense.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("`{key}`: {reason}")]
@@ -369,10 +384,16 @@ impl Cost {
         self.fixed_ns <= 0.0 && self.ns_per_byte <= 0.0
     }
 
-    /// Core time for `bytes` bytes, ns; the residual comes from `random`, which is not touched without one.
+    /// Core time for `bytes` bytes on a node that is at work for a share `load` (0 to 1) of the time, ns, without its spread.
     #[inline]
-    pub fn draw(&self, bytes: u32, random: &mut RngStream) -> f64 {
-        let fitted = self.fixed_ns + self.ns_per_byte * f64::from(bytes);
+    pub fn mean(&self, bytes: f64, load: f64) -> f64 {
+        self.fixed_ns * (1.0 - self.eased * load) + self.ns_per_byte * bytes
+    }
+
+    /// The same with its spread; the residual comes from `random`, which is not touched without one.
+    #[inline]
+    pub fn draw(&self, bytes: u32, load: f64, random: &mut RngStream) -> f64 {
+        let fitted = self.mean(bytes.into(), load);
         if self.residual.is_empty() { fitted } else { fitted * quantile(&self.residual, random.unit()) }
     }
 }
@@ -420,13 +441,14 @@ mod tests {
 
     #[test]
     fn a_cost_has_a_fixed_part_a_part_per_byte_and_a_residual() {
-        let plain = Cost { fixed_ns: 100.0, ns_per_byte: 0.5, residual: Vec::new() };
+        let plain = Cost { fixed_ns: 100.0, ns_per_byte: 0.5, eased: 0.4, residual: Vec::new() };
         let (mut drawn, untouched) = (random(), random());
-        assert_eq!(plain.draw(1000, &mut drawn), 600.0);
+        assert_eq!(plain.draw(1000, 0.0, &mut drawn), 600.0);
+        assert_eq!(plain.draw(1000, 0.5, &mut drawn), 580.0, "half of the 40 % that fall away");
         assert_eq!(drawn, untouched, "without a residual nothing is drawn");
         let spread = Cost { residual: vec![0.5, 1.5], ..plain };
         let n = 20_000;
-        let sum: f64 = (0..n).map(|_| spread.draw(1000, &mut drawn)).sum();
+        let sum: f64 = (0..n).map(|_| spread.draw(1000, 0.0, &mut drawn)).sum();
         // uniform between 300 and 900: standard deviation 173, of the mean 1.2
         assert!((sum / f64::from(n) - 600.0).abs() < 6.0, "{}", sum / f64::from(n));
     }
@@ -442,12 +464,13 @@ mod tests {
     #[test]
     fn nonsense_is_named_by_its_key() {
         type Spoil = fn(&mut Calibration);
-        let table: [(&str, Spoil); 15] = [
+        let table: [(&str, Spoil); 16] = [
             ("host.id", |c| c.host.id.clear()),
             ("cpu.period", |c| c.cpu.period = Span::ZERO),
             ("cpu.period", |c| c.cpu.period = Span::from_secs(2)),
             ("cpu.io_threads", |c| c.cpu.io_threads = 0),
             ("cpu.scaling", |c| c.cpu.scaling = vec![1.0, 0.0]),
+            ("carriers.udp.send.eased", |c| c.carriers.entry(Carrier::Udp).or_default().send.eased = 1.0),
             ("cpu.wake_ns", |c| c.cpu.wake_ns = -1.0),
             ("cpu.rest_cores", |c| c.cpu.rest_cores = 1.5),
             ("pacing.quantum", |c| c.pacing.quantum = Some(Span::from_secs(1))),

@@ -16,7 +16,7 @@ pub enum Work {
     Pause(Span),
     /// Checks what came in with a request: form and size always, a full decode on request; then pauses and computes.
     Analyze {
-        /// The request; the engine holds its bytes.
+        /// The request; the engine holds its bytes until it has looked at them, so a request is analysed once.
         exchange: ExchangeId,
         /// Decode the whole picture or document, not only its form.
         decode: bool,

@@ -49,6 +49,15 @@ impl Time {
         let sum = self.0.saturating_add(span.0);
         if sum > Time::MAX.0 { Time::MAX } else { Time(sum) }
     }
+
+    /// The first multiple of `quantum` at or after this; itself, if `quantum` is zero.
+    #[inline]
+    pub const fn round_up(self, quantum: Span) -> Time {
+        match quantum.0 {
+            0 => self,
+            q => Time(self.0.div_ceil(q).saturating_mul(q)),
+        }
+    }
 }
 
 impl Span {

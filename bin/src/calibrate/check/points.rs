@@ -105,11 +105,11 @@ fn scenarios() -> [(&'static str, Vec<Part>, Duration); 3] {
 
 /// Exchanges per second of a shape at which the first of both ends is busy all the time, by the calibration.
 pub fn most(costs: &CarrierCosts, shape: &Shape) -> f64 {
-    let of = |cost: &Cost, bytes: f64| cost.fixed_ns + cost.ns_per_byte * bytes;
+    let of = |cost: &Cost, bytes: f64| cost.mean(bytes, 1.0);
     let reply = |which: fn(&CarrierCosts) -> &Cost| of(which(costs), REPLY_BYTES);
     let answered = reply(|c| c.reply.as_ref().map_or(&c.send, |r| &r.send));
     let heard = reply(|c| c.reply.as_ref().map_or(&c.receive, |r| &r.receive));
-    let of_connection = |cost: &Cost| if shape.kept { 0.0 } else { cost.fixed_ns };
+    let of_connection = |cost: &Cost| if shape.kept { 0.0 } else { of(cost, 0.0) };
     let connect = of_connection(&costs.connect);
     let accept = of_connection(costs.accept.as_ref().unwrap_or(&costs.connect));
     let all = shape.rate().unwrap_or(1.0);
@@ -131,7 +131,7 @@ pub(super) mod tests {
 
     /// 10 µs for each message, 0.1 ns a byte received, 20 µs for a connection.
     pub fn calibration() -> Calibration {
-        let cost = |fixed_ns, ns_per_byte| Cost { fixed_ns, ns_per_byte, residual: Vec::new() };
+        let cost = |fixed_ns, ns_per_byte| Cost { fixed_ns, ns_per_byte, ..Cost::default() };
         let costs = CarrierCosts {
             send: cost(10_000.0, 0.0),
             receive: cost(10_000.0, 0.1),

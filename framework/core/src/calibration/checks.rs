@@ -1,8 +1,8 @@
 //! What makes sense in a calibration, and what to write instead of what does not.
 
 use super::{
-    BYTE_NS_MAX, CORES_MAX, Calibration, CalibrationError, CarrierCosts, Cost, CpuRules, FIXED_NS_MAX, PERIOD_MAX,
-    PERIOD_MIN, Pacing, QUANTILES_MAX, QUANTUM_MAX, Validity,
+    BYTE_NS_MAX, CORES_MAX, Calibration, CalibrationError, CarrierCosts, Cost, CpuRules, EASED_MAX, FIXED_NS_MAX,
+    PERIOD_MAX, PERIOD_MIN, Pacing, QUANTILES_MAX, QUANTUM_MAX, Validity,
 };
 use crate::plan::Carrier;
 use crate::time::Span;
@@ -101,6 +101,7 @@ impl Cost {
     fn check(&self, key: &str) -> Result<(), CalibrationError> {
         within(&format!("{key}.fixed_ns"), self.fixed_ns, FIXED_NS_MAX)?;
         within(&format!("{key}.ns_per_byte"), self.ns_per_byte, BYTE_NS_MAX)?;
+        within(&format!("{key}.eased"), self.eased, EASED_MAX)?;
         quantiles(&format!("{key}.residual"), &self.residual, 1e3)
     }
 }

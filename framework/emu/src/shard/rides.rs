@@ -15,7 +15,7 @@ use rehearsal_models::transport::{RETRANSMISSIONS_MAX, Window, retransmission};
 
 use super::State;
 use super::datagrams::Echo;
-use super::timers::{class, round_up};
+use super::timers::class;
 use crate::udp::{Origin, Target};
 
 /// Messages that may be on the links of a shard at once; what comes beyond is dropped as by a full queue. Assumed: a
@@ -231,7 +231,7 @@ impl State {
 
     fn wake_for(&mut self, slot: u32, at: Time, delay: Span) {
         let fine = Span::from_nanos(delay.as_nanos() / DELAY_PARTS).min(self.world.options.quantum);
-        self.timers.push_exact(round_up(at, fine), class::RIDE, 0, u64::from(slot));
+        self.timers.push_exact(at.round_up(fine), class::RIDE, 0, u64::from(slot));
     }
 
     /// Finds room for a message that waits or rides, before it is offered to anything.

@@ -147,7 +147,7 @@ impl Timers {
         if at <= self.origin {
             return self.origin;
         }
-        self.origin + round_up(Time::from_nanos(at.as_nanos() - self.origin.as_nanos()), self.quantum).since(Time::ZERO)
+        self.origin + Time::from_nanos(at.as_nanos() - self.origin.as_nanos()).round_up(self.quantum).since(Time::ZERO)
     }
 
     /// The pacer sleeps until `until`, and is to be woken by `waker` if anything is due before.
@@ -177,15 +177,6 @@ impl Timers {
                 waker.wake_by_ref();
             }
         }
-    }
-}
-
-/// The first multiple of `quantum` at or after `at`.
-#[inline]
-pub(crate) fn round_up(at: Time, quantum: Span) -> Time {
-    match quantum.as_nanos() {
-        0 => at,
-        q => Time::from_nanos(at.as_nanos().div_ceil(q).saturating_mul(q)),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Work: checking, decoding, waiting, computing, encoding, storing. What takes a core has a thread of its own, so that
 //! pacing never waits for it.
 
+use rehearsal_core::calibration::pause_end;
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::{Body, ExchangeId, MediaId, Payload, Span, Time, Work, WorkKey, WorkResult};
+use rehearsal_core::{Body, ExchangeId, MediaId, Payload, Span, Work, WorkKey, WorkResult};
 
-use super::timers::{class, round_up};
+use super::timers::class;
 use super::{Local, Shard, State};
 use crate::clock::thread_cpu_ns;
 
@@ -28,9 +29,6 @@ enum Then {
 /// Work that may be under way in a shard; more is refused as invalid. Assumed: far above any number of workers.
 const JOBS_MAX: usize = 65_536;
 
-/// A pause ends late by at most this part of it: 78 µs of 20 ms.
-const PAUSE_PARTS: u64 = 256;
-
 impl State {
     /// Begins some work of an actor.
     pub(super) fn work(&mut self, who: u32, key: WorkKey, work: Work) {
@@ -50,9 +48,10 @@ impl State {
         self.queue.push_back(Local::Work { who, key, result });
     }
 
-    /// The form is checked on the spot, the whole on another thread; only what passes is worth a pause.
+    /// The form is checked on the spot, the whole on another thread; only what passes is worth a pause. Its bytes are given back
+    /// before: who waits holds none, and the connection reads the next request into memory that is still in the caches.
     fn analyze(&mut self, who: u32, key: WorkKey, exchange: ExchangeId, decode: bool, pause: Span, spin: Span) {
-        let Some(inbound) = self.inbound.get(exchange.slot(), exchange.generation()) else {
+        let Some(inbound) = self.inbound.get_mut(exchange.slot(), exchange.generation()) else {
             return self.work_done(who, key, WorkResult::Invalid);
         };
         let content_type = inbound.content_type.as_ref().and_then(|t| t.to_str().ok()).unwrap_or_default();
@@ -60,10 +59,11 @@ impl State {
         if !validate.check(content_type, &inbound.body, false) {
             return self.work_done(who, key, WorkResult::Invalid);
         }
+        let body = std::mem::take(&mut inbound.body);
         if !decode {
             return self.wait(who, key, pause, spin);
         }
-        let (validate, content_type, body) = (validate.clone(), content_type.to_owned(), inbound.body.clone());
+        let (validate, content_type) = (validate.clone(), content_type.to_owned());
         self.elsewhere(Job { who, key, then: Then::Wait { pause, spin } }, move || {
             if validate.check(&content_type, &body, true) { WorkResult::Done } else { WorkResult::Invalid }
         });
@@ -100,8 +100,7 @@ impl State {
             return self.spin(who, key, spin);
         }
         let slot = self.jobs.insert(Job { who, key, then: Then::Spin(spin) });
-        let fine = Span::from_nanos(pause.as_nanos() / PAUSE_PARTS).min(self.world.options.quantum);
-        let at: Time = round_up(self.now().saturating_add(pause), fine);
+        let at = pause_end(self.now(), pause, self.world.options.quantum);
         self.timers.push_exact(at, class::WORK, who, u64::from(self.jobs.generation(slot)) << 32 | u64::from(slot));
     }
 

@@ -48,7 +48,20 @@ pub(super) struct Desk {
     epoch: u32,
     /// When a piece of work was done last.
     worked: Option<Time>,
+    load: Load,
 }
+
+/// How busy a node was lately.
+#[derive(Debug, Default)]
+struct Load {
+    /// Beginning of the window that goes on, and the core time used until then.
+    since: (Time, f64),
+    /// Of the last whole window.
+    share: f64,
+}
+
+/// How long the load is looked at: some hundred messages of a node at work, and far less than a second of a series. Assumed.
+const LOAD_WINDOW: Span = Span::from_millis(10);
 
 /// A machine that nodes share.
 #[derive(Debug)]
@@ -92,7 +105,17 @@ impl Desk {
         let cores = Cores::new(Allowance { cores: count, quota, period: rules.period, traffic, work });
         let allowed = quota.or(host.map(f64::from));
         let speed = options.calibration.as_deref().map_or(1.0, |c| c.speed(servers.unwrap_or(1)));
-        Desk { cores, allowed, speed, host: node.host, wanted: 0.0, armed: Time::MAX, epoch: 0, worked: None }
+        Desk {
+            cores,
+            allowed,
+            speed,
+            host: node.host,
+            wanted: 0.0,
+            armed: Time::MAX,
+            epoch: 0,
+            worked: None,
+            load: Load::default(),
+        }
     }
 }
 
@@ -100,6 +123,18 @@ impl Desk {
     /// How long ago the last piece of work was done; for ever, if there was none.
     pub(super) fn slept(&self, now: Time) -> Span {
         self.worked.map_or(Span::MAX, |worked| now.since(worked))
+    }
+
+    /// The share of the last while for which the node was at work, 0 to 1.
+    #[inline]
+    pub(super) fn load(&mut self, now: Time) -> f64 {
+        let (since, used) = self.load.since;
+        let span = now.since(since);
+        if span >= LOAD_WINDOW {
+            let busy = self.cores.busy(now);
+            self.load = Load { since: (now, busy), share: ((busy - used) / span.as_nanos() as f64).min(1.0) };
+        }
+        self.load.share
     }
 }
 

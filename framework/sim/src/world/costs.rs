@@ -106,10 +106,11 @@ impl World {
     #[inline]
     pub(super) fn send_cost(&mut self, node: u32, carrier: Carrier, bytes: u32, connect: bool) -> Option<f64> {
         let costs = self.costs.as_mut()?.of(Way::Request, carrier, bytes)?;
-        let random = &mut self.nodes[node as usize].store.random;
-        let mut nanos = costs.send.draw(bytes, random);
+        let state = &mut self.nodes[node as usize];
+        let (load, random) = (state.desk.load(self.now), &mut state.store.random);
+        let mut nanos = costs.send.draw(bytes, load, random);
         if connect {
-            nanos += costs.connect.draw(0, random);
+            nanos += costs.connect.draw(0, load, random);
         }
         (nanos > 0.0).then_some(nanos)
     }
@@ -120,7 +121,8 @@ impl World {
             return 0.0;
         };
         let cost = costs.reply.as_ref().map_or(&costs.send, |reply| &reply.send);
-        cost.draw(bytes, &mut self.nodes[node as usize].store.random)
+        let state = &mut self.nodes[node as usize];
+        cost.draw(bytes, state.desk.load(self.now), &mut state.store.random)
     }
 
     /// Whether each attempt on a path opens a connection of its own.
@@ -193,11 +195,12 @@ impl World {
         let mut nanos = 0.0;
         let fresh = way == Way::Request && self.fresh(slot);
         if let Some(costs) = self.costs.as_mut().and_then(|costs| costs.of(way, carrier, bytes)) {
-            let random = &mut self.nodes[node as usize].store.random;
+            let state = &mut self.nodes[node as usize];
+            let (load, random) = (state.desk.load(self.now), &mut state.store.random);
             let reply = costs.reply.as_ref().filter(|_| way == Way::Reply);
-            nanos = reply.map_or(&costs.receive, |reply| &reply.receive).draw(bytes, random);
+            nanos = reply.map_or(&costs.receive, |reply| &reply.receive).draw(bytes, load, random);
             if fresh {
-                nanos += costs.accept.as_ref().unwrap_or(&costs.connect).draw(0, random);
+                nanos += costs.accept.as_ref().unwrap_or(&costs.connect).draw(0, load, random);
             }
         }
         self.compute(node, Lane::Traffic, nanos, task);

@@ -1,9 +1,9 @@
 //! Work that takes time: pauses, analysis and encoding on a node's cores, and records for the sink.
 
-use rehearsal_core::calibration::{Cost, WorkCosts};
+use rehearsal_core::calibration::{Cost, WorkCosts, pause_end};
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::sink::Sink;
-use rehearsal_core::{Payload, Span, Work, WorkKey, WorkResult};
+use rehearsal_core::{Payload, Span, Time, Work, WorkKey, WorkResult};
 
 use super::class::{Class, words};
 use super::cores::Task;
@@ -73,15 +73,23 @@ impl World {
     /// A pause without a core, then a computation on one.
     #[inline]
     fn analyze(&mut self, actor: u32, key: WorkKey, pause: Span, spin: Span) {
+        let end = self.pause_end(pause);
         if spin.is_zero() {
-            return self.push(self.now.saturating_add(pause), Class::Work, actor, key.0);
+            return self.push(end, Class::Work, actor, key.0);
         }
         let slot = self.made.insert(Made { actor, key, result: WorkResult::Done, spin, store: false });
         if pause.is_zero() {
             self.compute_span(self.node_of(actor), spin, Task::Work(slot));
         } else {
-            self.push(self.now.saturating_add(pause), Class::Compute, actor, words(0, slot));
+            self.push(end, Class::Compute, actor, words(0, slot));
         }
+    }
+
+    /// When a pause that begins now is over: as late as in an emulation, if a calibration tells the generator's quantum.
+    #[inline]
+    fn pause_end(&self, pause: Span) -> Time {
+        let quantum = self.costs.as_ref().and_then(|costs| costs.calibration.pacing.quantum);
+        pause_end(self.now, pause, quantum.unwrap_or(Span::ZERO))
     }
 
     /// The pause is over.
@@ -100,7 +108,8 @@ impl World {
             return Span::ZERO;
         }
         let node = self.groups[self.seats[actor as usize].group as usize].node;
-        let nanos = cost.draw(bytes, &mut self.nodes[node as usize].store.random);
+        let state = &mut self.nodes[node as usize];
+        let nanos = cost.draw(bytes, state.desk.load(self.now), &mut state.store.random);
         Span::from_nanos(nanos.round() as u64)
     }
 
