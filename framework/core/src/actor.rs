@@ -2,6 +2,7 @@
 
 use crate::event::Event;
 use crate::outbox::Outbox;
+use crate::parts::near::fetch;
 use crate::time::Time;
 
 /// Anything that behaves. The same code runs in the simulator and in the emulator.
@@ -49,6 +50,8 @@ pub trait Pool: Send {
     fn timers(&self) -> u32;
     /// Hands `event` to the actor at `index`.
     fn handle(&mut self, index: u32, now: Time, event: Event<'_>, out: &mut Outbox);
+    /// The actor at `index` will have an event soon: a good moment to bring near what it is.
+    fn expect(&self, _index: u32) {}
 }
 
 impl<A: Actor> Pool for Vec<A> {
@@ -63,5 +66,10 @@ impl<A: Actor> Pool for Vec<A> {
     #[inline]
     fn handle(&mut self, index: u32, now: Time, event: Event<'_>, out: &mut Outbox) {
         self[index as usize].handle(now, event, out);
+    }
+
+    #[inline]
+    fn expect(&self, index: u32) {
+        fetch(self, index as usize);
     }
 }

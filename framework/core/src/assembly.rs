@@ -11,10 +11,12 @@ use thiserror::Error;
 
 use crate::actor::Pool;
 use crate::ids::{ActorId, RecipeId, SubjectId};
-use crate::kind::{BuildError, GroupContext, Role, StreamSpec};
+use crate::kind::{BuildError, GroupContext, MetricName, Role, StreamSpec, Weight};
 use crate::payload::Recipe;
 use crate::plan::{LinkSpec, Plan};
+use crate::recording::{Recorded, TemplateRequest};
 use crate::subject::Pattern;
+use crate::time::Span;
 use crate::units::ByteRange;
 
 mod names;
@@ -22,7 +24,7 @@ mod subjects;
 mod wiring;
 
 pub use subjects::Subjects;
-use wiring::GroupWiring;
+use wiring::{Declared, GroupWiring};
 
 /// A run that is ready to be driven.
 pub struct Assembly {
@@ -63,10 +65,14 @@ pub struct Group {
     pub pool: Box<dyn Pool>,
     /// Its streams, if it sends.
     pub streams: Option<StreamSpec>,
+    /// What its exchanges weigh, if its kind says so.
+    pub weight: Option<Weight>,
     /// Whether it receives, and where it must listen.
     pub serve: Option<Serve>,
     /// Names of its own counters, from [`crate::MetricId::FIRST_OWN`] on.
-    pub metrics: Vec<&'static str>,
+    pub metrics: Vec<MetricName>,
+    /// The recipe of the frames it sends, if it sends whole frames: by it a receiver knows them again.
+    pub frames: Option<RecipeId>,
     /// Where its snapshots are published.
     pub snapshot: SubjectId,
 }
@@ -98,6 +104,19 @@ pub struct ClipFrames {
     pub live: Option<Arc<dyn LiveMedia>>,
 }
 
+/// A template as a media source hands it over.
+#[derive(Debug)]
+pub struct RecordedPackets {
+    /// See [`crate::recording::Recording::recipe`].
+    pub recipe: Arc<dyn Recipe>,
+    /// See [`crate::recording::Recording::packets`].
+    pub packets: Arc<[Recorded]>,
+    /// See [`crate::recording::Recording::streams`].
+    pub streams: Arc<[u32]>,
+    /// See [`crate::recording::Recording::period`].
+    pub period: Span,
+}
+
 /// Where clips come from: implemented by the binary over the media library.
 pub trait MediaSource {
     /// Frames of the clip at `path`, each within `bytes`.
@@ -120,6 +139,15 @@ pub trait MediaSource {
     /// When it cannot be read.
     fn file(&mut self, path: &Path) -> Result<Bytes, String> {
         Err(format!("{}: this run reads no files", path.display()))
+    }
+
+    /// The packets of a template; a file is looked for below `base`.
+    ///
+    /// # Errors
+    /// When it cannot be found or read, or its packets do not fit what is asked for.
+    fn recording(&mut self, base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
+        let _ = base;
+        Err(BuildError::of("template", format!("`{}`: this run has no templates", request.template)))
     }
 }
 
@@ -205,7 +233,7 @@ impl Assembly {
             actor: group.actor.clone(),
             source,
         })?;
-        let (streams, serve, metrics) = wiring.finish();
+        let Declared { streams, weight, serve, metrics, frames } = wiring.finish();
         assert_eq!(pool.len(), group.count, "a kind builds exactly the members it was asked for");
         let snapshot = self.subjects.snapshot(&plan.info.run, &at.name, &group.actor);
         Ok(Group {
@@ -218,8 +246,10 @@ impl Assembly {
             members,
             pool,
             streams,
+            weight,
             serve,
             metrics,
+            frames,
             snapshot,
         })
     }

@@ -13,6 +13,7 @@ use crate::units::ByteSize;
 mod law;
 mod special;
 
+use law::EULER;
 pub use law::{ACCEPT_MIN, Family, Law, Moments, REJECTIONS_MAX};
 
 /// What can be drawn: it has a unit in its text, and a number behind it.
@@ -50,22 +51,25 @@ pub struct Distribution<Q> {
     /// The only value of `constant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Q>,
-    /// Lower end of `uniform`.
+    /// Lower end of `uniform` and `beta`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<Q>,
-    /// Upper end of `uniform`.
+    /// Upper end of `uniform` and `beta`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<Q>,
     /// Mean before truncation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<Q>,
-    /// Standard deviation of `normal`.
+    /// Standard deviation of `normal` and `gumbel`, before truncation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd: Option<Q>,
+    /// The most likely value of `gumbel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Q>,
     /// Median of `lognormal` and `cauchy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<Q>,
-    /// Scale of `gamma`, `weibull` and `cauchy`; the least value of `pareto`.
+    /// Scale of `gamma`, `weibull`, `cauchy` and `gumbel`; the least value of `pareto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Q>,
     /// Coefficient of variation before truncation: standard deviation by mean.
@@ -76,6 +80,14 @@ pub struct Distribution<Q> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.01, max = 10_000))]
     pub shape: Option<f64>,
+    /// First shape of `beta`: the larger, the nearer to `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.01, max = 10_000))]
+    pub alpha: Option<f64>,
+    /// Second shape of `beta`: the larger, the nearer to `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.01, max = 10_000))]
+    pub beta: Option<f64>,
     /// Standard deviation of the logarithm of `lognormal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.01, max = 5))]
@@ -101,10 +113,13 @@ impl<Q> Distribution<Q> {
             high: None,
             mean: None,
             sd: None,
+            mode: None,
             median: None,
             scale: None,
             cv: None,
             shape: None,
+            alpha: None,
+            beta: None,
             sigma: None,
             min: None,
             max: None,
@@ -135,6 +150,10 @@ pub enum Name {
     Lognormal,
     /// With `median` and `scale`. It has no mean, so it is truncated.
     Cauchy,
+    /// The largest of many values: with `mode` and `scale`, or `mean` and `sd`; it has negative draws, so it is truncated.
+    Gumbel,
+    /// Between `low` and `high`, with shapes `alpha` and `beta`.
+    Beta,
 }
 
 /// What becomes of a draw outside the bounds.
@@ -148,7 +167,7 @@ pub enum Truncate {
 }
 
 /// Parameters that go together, by distribution.
-const TAKES: [(Name, &str, &[&[&str]]); 9] = [
+const TAKES: [(Name, &str, &[&[&str]]); 11] = [
     (Name::Constant, "constant", &[&["value"]]),
     (Name::Uniform, "uniform", &[&["low", "high"]]),
     (Name::Exponential, "exponential", &[&["mean"]]),
@@ -158,6 +177,8 @@ const TAKES: [(Name, &str, &[&[&str]]); 9] = [
     (Name::Pareto, "pareto", &[&["scale", "shape"], &["mean", "shape"]]),
     (Name::Lognormal, "lognormal", &[&["mean", "cv"], &["median", "sigma"]]),
     (Name::Cauchy, "cauchy", &[&["median", "scale"]]),
+    (Name::Gumbel, "gumbel", &[&["mode", "scale"], &["mean", "sd"]]),
+    (Name::Beta, "beta", &[&["low", "high", "alpha", "beta"]]),
 ];
 
 impl Name {
@@ -188,10 +209,13 @@ impl<Q: Quantity> Distribution<Q> {
             ("high", self.high.is_some()),
             ("mean", self.mean.is_some()),
             ("sd", self.sd.is_some()),
+            ("mode", self.mode.is_some()),
             ("median", self.median.is_some()),
             ("scale", self.scale.is_some()),
             ("cv", self.cv.is_some()),
             ("shape", self.shape.is_some()),
+            ("alpha", self.alpha.is_some()),
+            ("beta", self.beta.is_some()),
             ("sigma", self.sigma.is_some()),
         ];
         let there: Vec<&str> = there.iter().filter(|(_, is)| *is).map(|(key, _)| *key).collect();
@@ -208,7 +232,7 @@ impl<Q: Quantity> Distribution<Q> {
     fn family(&self) -> Result<Family, String> {
         let q = |value: Option<Q>| value.map(Quantity::base);
         let [value, low, high, mean, sd] = [self.value, self.low, self.high, self.mean, self.sd].map(q);
-        let [median, scale] = [self.median, self.scale].map(q);
+        let [median, scale, mode] = [self.median, self.scale, self.mode].map(q);
         let family = match (self.dist, mean, self.cv, self.shape) {
             (Name::Constant, ..) => value.map(Family::Constant),
             (Name::Uniform, ..) => low.zip(high).map(|(low, high)| Family::Uniform { low, high }),
@@ -243,6 +267,18 @@ impl<Q: Quantity> Distribution<Q> {
                 both.map(|(median, sigma)| Family::Lognormal { mu: median.ln(), sigma })
             }
             (Name::Cauchy, ..) => median.zip(scale).map(|(median, scale)| Family::Cauchy { median, scale }),
+            // sd = π / √6 · scale, mean = mode + γ · scale
+            (Name::Gumbel, Some(mean), ..) => sd.map(|sd| {
+                let scale = sd * 6_f64.sqrt() / std::f64::consts::PI;
+                Family::Gumbel { mode: mean - EULER * scale, scale }
+            }),
+            (Name::Gumbel, ..) => mode.zip(scale).map(|(mode, scale)| Family::Gumbel { mode, scale }),
+            (Name::Beta, ..) => low.zip(high).zip(self.alpha.zip(self.beta)).map(|(ends, shapes)| Family::Beta {
+                low: ends.0,
+                high: ends.1,
+                alpha: shapes.0,
+                beta: shapes.1,
+            }),
             _ => None,
         };
         family.ok_or_else(|| "a parameter is missing".to_owned())

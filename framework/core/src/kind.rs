@@ -1,6 +1,7 @@
 //! Kinds of actor, and the wiring that a kind's constructor is given: nothing is looked up while the run goes on.
 
 use core::net::SocketAddr;
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,15 @@ use crate::actor::Pool;
 use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
 use crate::payload::Recipe;
 use crate::plan::{Carrier, RunInfo};
+use crate::recording::{Recording, TemplateRequest};
 use crate::rng::RngStream;
 use crate::sender::SenderParams;
 use crate::subject::Plane;
 use crate::time::Span;
 use crate::units::ByteRange;
+
+/// What a group calls one of its counters.
+pub type MetricName = Cow<'static, str>;
 
 /// What an actor of a kind does, as far as engines and reports care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -66,6 +71,13 @@ pub trait Kind: 'static {
         let _ = params;
         None
     }
+
+    /// The template that one member replays, so often at most; `None` for a kind that replays none. `frames` is whether whole
+    /// frames go over its link.
+    fn template(params: &Self::Params, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
+        let _ = (params, frames);
+        None
+    }
 }
 
 /// Something that is wrong with a kind's own keys.
@@ -86,6 +98,8 @@ pub struct Offer {
     pub per_second: Option<f64>,
     /// Payload of one in the mean, bytes, whichever way it goes.
     pub bytes: Option<f64>,
+    /// Exchanges or datagrams in all, if it ends by itself.
+    pub total: Option<u64>,
 }
 
 /// Decoded parameters of some kind, ready to build.
@@ -103,6 +117,12 @@ pub trait Build: Debug + Send + Sync {
 
     /// See [`Kind::offers`].
     fn offers(&self) -> Option<Offer> {
+        None
+    }
+
+    /// See [`Kind::template`].
+    fn template(&self, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
+        let _ = frames;
         None
     }
 }
@@ -127,6 +147,10 @@ impl<K: Kind> Build for Decoded<K> {
 
     fn offers(&self) -> Option<Offer> {
         K::offers(&self.0)
+    }
+
+    fn template(&self, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
+        K::template(&self.0, frames)
     }
 }
 
@@ -178,6 +202,8 @@ pub struct Targets {
     pub carrier: Carrier,
     /// Whether each request has an outcome; otherwise it is a datagram.
     pub exchange: bool,
+    /// Whether our header takes the first bytes of each payload.
+    pub stamps: bool,
 }
 
 /// What the engine must know of a sending group's streams: it owns `in_flight` and the bounded queue.
@@ -193,6 +219,8 @@ pub struct StreamSpec {
     pub burst: bool,
     /// Mean gap of a paced stream; `None` for a closed loop.
     pub gap: Option<Span>,
+    /// Mean gap of all that a member offers, by a model of its users. Nothing is held against it: what users wait for decides.
+    pub offered: Option<Span>,
     /// Exchanges each stream will generate, if that is fixed.
     pub requests: Option<u64>,
     /// A success whose service time is above this counts as a deadline miss.
@@ -221,11 +249,34 @@ impl StreamSpec {
         queue: 0,
         burst: false,
         gap: None,
+        offered: None,
         requests: None,
         threshold: None,
         scatter: None,
         ports: 1,
     };
+}
+
+/// What one exchange or datagram of a group weighs: checks before a run go by it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Weight {
+    /// Payload in the mean, bytes: of what a sender sends, or of what a receiver answers.
+    pub bytes: f64,
+    /// The largest.
+    pub bytes_max: u32,
+    /// Core time that the experiment asks for, for each.
+    pub compute: Span,
+    /// Whether a frame is encoded for each while the run goes on.
+    pub encode: bool,
+    /// Whether each is decoded.
+    pub decode: bool,
+}
+
+impl Weight {
+    /// Payloads of these sizes, and nothing else.
+    pub fn of(bytes: f64, bytes_max: u64) -> Self {
+        Weight { bytes, bytes_max: u32::try_from(bytes_max).unwrap_or(u32::MAX), ..Weight::default() }
+    }
 }
 
 /// Frames of a clip, as an actor asks for them.
@@ -276,6 +327,10 @@ pub trait Wiring {
     fn instances(&mut self, of: &str) -> Result<Vec<Range<u32>>, BuildError>;
     /// Declares the group's streams.
     fn streams(&mut self, spec: StreamSpec);
+    /// Declares what its exchanges weigh; a group that does not is left out of what goes by it.
+    fn weight(&mut self, weight: Weight) {
+        let _ = weight;
+    }
     /// Declares that the group receives, at a fixed address or at one of the engine's choice.
     fn serve(&mut self, listen: Option<SocketAddr>);
     /// Adds a row to the recipe table.
@@ -290,8 +345,19 @@ pub trait Wiring {
     /// # Errors
     /// When the clip cannot be read or brought within the bounds.
     fn frames(&mut self, request: &FrameRequest) -> Result<Frames, BuildError>;
+    /// Reads a template, and adds how its packets are rendered to the recipe table.
+    ///
+    /// # Errors
+    /// When it cannot be found or read, or its packets do not fit what is asked for.
+    fn recording(&mut self, request: &TemplateRequest) -> Result<Recording, BuildError> {
+        Err(BuildError::of("template", format!("`{}`: there are no templates here", request.template)))
+    }
     /// Names a counter or value of the group; one per group, never per member.
-    fn metric(&mut self, name: &'static str) -> MetricId;
+    fn metric(&mut self, name: &'static str) -> MetricId {
+        self.metric_named(name.into())
+    }
+    /// The same, of a name that follows from the experiment.
+    fn metric_named(&mut self, name: MetricName) -> MetricId;
     /// The random stream of a member's stream, for one purpose.
     fn rng(&self, member: u32, stream: u32, purpose: &str) -> RngStream;
 }

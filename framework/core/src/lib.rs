@@ -5,7 +5,7 @@
 //! simulator and the emulator are two such engines.
 //!
 //! Reading order: [`time`] and [`units`]; [`actor`], [`event`] and [`outbox`] (the interface);
-//! [`exchange`], [`payload`] and [`flow`] (what travels); [`subject`], [`message`] and [`messages`] (what is
+//! [`exchange`], [`payload`], [`flow`] and [`recording`] (what travels); [`subject`], [`message`] and [`messages`] (what is
 //! said), [`steer`] and [`life`] (what changes on the way); [`kind`], [`plan`] and [`assembly`] (how a run is put together); [`parts`] (what both engines share);
 //! [`run`] (what an engine hands back).
 
@@ -29,8 +29,10 @@ pub mod outside;
 pub mod parts;
 pub mod payload;
 pub mod plan;
+pub mod recording;
 pub mod rng;
 pub mod run;
+pub mod script;
 pub mod sender;
 pub mod sink;
 pub mod steer;

@@ -1,7 +1,5 @@
 //! What an actor can ask for, and the buffer it writes its wishes into.
 
-use std::collections::VecDeque;
-
 use crate::exchange::{Datagram, Reply, Request};
 use crate::flow::{FlowSet, FlowSpec};
 use crate::ids::{ExchangeId, FlowId, MediaId, MetricId, SubjectId, TimerKey, Token, WorkKey};
@@ -119,96 +117,109 @@ pub enum Command {
 /// What an actor asks for. The engine owns one, lends it for one event and drains it after.
 #[derive(Default, Debug)]
 pub struct Outbox {
-    commands: VecDeque<Command>,
+    commands: Vec<Command>,
 }
 
 impl Outbox {
     /// See [`Command::SetTimer`].
     #[inline]
     pub fn set_timer(&mut self, key: TimerKey, at: Time) {
-        self.commands.push_back(Command::SetTimer { key, at });
+        self.commands.push(Command::SetTimer { key, at });
     }
 
     /// See [`Command::CancelTimer`].
     #[inline]
     pub fn cancel_timer(&mut self, key: TimerKey) {
-        self.commands.push_back(Command::CancelTimer { key });
+        self.commands.push(Command::CancelTimer { key });
     }
 
     /// See [`Command::Request`].
     #[inline]
     pub fn request(&mut self, request: Request) {
-        self.commands.push_back(Command::Request(request));
+        self.commands.push(Command::Request(request));
     }
 
     /// See [`Command::Abort`].
     #[inline]
     pub fn abort(&mut self, token: Token) {
-        self.commands.push_back(Command::Abort(token));
+        self.commands.push(Command::Abort(token));
     }
 
     /// See [`Command::Send`].
     #[inline]
     pub fn send(&mut self, datagram: Datagram) {
-        self.commands.push_back(Command::Send(datagram));
+        self.commands.push(Command::Send(datagram));
     }
 
     /// See [`Command::Respond`].
     #[inline]
     pub fn respond(&mut self, exchange: ExchangeId, reply: Reply) {
-        self.commands.push_back(Command::Respond { exchange, reply });
+        self.commands.push(Command::Respond { exchange, reply });
     }
 
     /// See [`Command::Work`].
     #[inline]
     pub fn work(&mut self, key: WorkKey, work: Work) {
-        self.commands.push_back(Command::Work { key, work });
+        self.commands.push(Command::Work { key, work });
     }
 
     /// See [`Command::Publish`].
     #[inline]
     pub fn publish<M: Message>(&mut self, subject: SubjectId, message: M) {
-        self.commands.push_back(Command::Publish { subject, body: Body::new(message) });
+        self.commands.push(Command::Publish { subject, body: Body::new(message) });
     }
 
     /// See [`Command::Flow`].
     #[inline]
     pub fn flow(&mut self, spec: FlowSpec) {
-        self.commands.push_back(Command::Flow(Box::new(spec)));
+        self.commands.push(Command::Flow(Box::new(spec)));
     }
 
     /// See [`Command::FlowSet`].
     #[inline]
     pub fn set_flow(&mut self, flow: FlowId, set: FlowSet) {
-        self.commands.push_back(Command::FlowSet { flow, set });
+        self.commands.push(Command::FlowSet { flow, set });
     }
 
     /// See [`Command::Count`].
     #[inline]
     pub fn count(&mut self, metric: MetricId, by: u64) {
-        self.commands.push_back(Command::Count { metric, by });
+        self.commands.push(Command::Count { metric, by });
     }
 
     /// See [`Command::Record`].
     #[inline]
     pub fn record(&mut self, metric: MetricId, value: u64) {
-        self.commands.push_back(Command::Record { metric, value });
+        self.commands.push(Command::Record { metric, value });
     }
 
     /// See [`Command::Finished`].
     #[inline]
     pub fn finish(&mut self) {
-        self.commands.push_back(Command::Finished);
+        self.commands.push(Command::Finished);
     }
 
     /// Empties the buffer in the order of the wishes; its memory stays for the next event.
-    pub fn drain(&mut self) -> std::collections::vec_deque::Drain<'_, Command> {
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Command> {
         self.commands.drain(..)
     }
 
-    /// Takes the first wish that is left: an engine's way to go through them, at less cost than [`Outbox::drain`].
+    /// Whether nothing is asked for.
     #[inline]
-    pub fn take(&mut self) -> Option<Command> {
-        self.commands.pop_front()
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// All wishes, in their order, where they lie: an engine's way to go through them, at less cost than [`Outbox::drain`].
+    /// [`Outbox::clear`] follows.
+    #[inline]
+    pub fn wishes(&mut self) -> &mut [Command] {
+        &mut self.commands
+    }
+
+    /// Forgets all wishes; their memory stays for the next event.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.commands.clear();
     }
 }

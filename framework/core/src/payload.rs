@@ -4,10 +4,13 @@
 //! therefore send exactly the same sizes in the same order.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
 use crate::ids::RecipeId;
+use crate::recording::FramePlace;
+use crate::script::Script;
 
 /// What travels over a link: a row of the recipe table, which of its items, and the length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +49,15 @@ pub struct RenderContext {
     pub bytes: u32,
 }
 
+/// A codec's packets as RTP has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rtp {
+    /// Payload type. Source: RFC 3551, tables 4 and 5.
+    pub payload_type: u8,
+    /// Rate of the clock that timestamps count.
+    pub clock_hz: u32,
+}
+
 /// How payloads of one sort are made. Implemented by actors (text, acknowledgements) and by the media library (frames).
 pub trait Recipe: Debug + Send + Sync {
     /// The media type that an HTTP carrier announces, such as `application/json`.
@@ -59,9 +71,27 @@ pub trait Recipe: Debug + Send + Sync {
     /// Appends exactly `cx.bytes` bytes to `out`. Never called in a simulation.
     fn render(&self, cx: RenderContext, out: &mut BytesMut);
 
+    /// How its datagrams stand in RTP, if they are a codec's: then their header is one that others know.
+    fn rtp(&self) -> Option<Rtp> {
+        None
+    }
+
     /// The item's bytes when they exist already: a clone costs one reference count. Tried before [`Recipe::render`].
     fn shared(&self, seq: u64) -> Option<Bytes> {
         let _ = seq;
+        None
+    }
+
+    /// Which of its items a whole frame is that came in, its Ethernet addresses left aside; of several it is the one nearest
+    /// to item `next`. `None` if it is none.
+    fn frame_place(&self, frame: &[u8], tag: Option<u16>, next: u64) -> Option<FramePlace> {
+        let _ = (frame, tag, next);
+        None
+    }
+
+    /// The script and the step that its items are bodies of, if a user's script makes them: the rest of the request, and what is
+    /// wanted of its answer, stand there.
+    fn step(&self) -> Option<(&Arc<Script>, u16)> {
         None
     }
 }

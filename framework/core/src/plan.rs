@@ -179,12 +179,15 @@ pub enum Carrier {
     Nats,
     /// Messages over an MQTT broker (3.1.1 or 5), with a 32-byte header of ours inside the payload.
     Mqtt,
+    /// Ethernet frames of a `replayer`, as they are but for their addresses; an emulation needs a network namespace for each
+    /// node.
+    Frames,
 }
 
 impl Carrier {
     /// Whether what is lost on the way is sent again by the transport, so that a loss shows as delay; otherwise it is gone.
     pub const fn is_reliable(self) -> bool {
-        !matches!(self, Carrier::Udp)
+        !matches!(self, Carrier::Udp | Carrier::Frames)
     }
 
     /// Whether our header takes the first bytes of each payload.
@@ -192,9 +195,9 @@ impl Carrier {
         matches!(self, Carrier::Udp | Carrier::Mqtt)
     }
 
-    /// Whether a receiver listens for it at an address of its own; otherwise a server lies between.
+    /// Whether a receiver listens for it at an IP address of its own; otherwise a server lies between, or it takes frames.
     pub const fn is_addressed(self) -> bool {
-        !matches!(self, Carrier::Nats | Carrier::Mqtt)
+        !matches!(self, Carrier::Nats | Carrier::Mqtt | Carrier::Frames)
     }
 }
 
@@ -236,6 +239,12 @@ pub enum Impose {
 }
 
 impl Plan {
+    /// The row of the link whose queue a link's traffic is in: its own, or that of the link that it shares.
+    pub fn queue_row(&self, row: usize) -> usize {
+        let shares = self.links[row].shares.as_ref();
+        shares.and_then(|name| self.links.iter().position(|link| link.name == *name)).unwrap_or(row)
+    }
+
     /// The row of [`Plan::links`] between two nodes, by their names in the file.
     pub fn link_row(&self, from: &str, to: &str) -> usize {
         self.routes.iter().find(|(f, t, _)| f == from && t == to).map_or(0, |(_, _, row)| *row)

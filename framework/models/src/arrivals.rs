@@ -34,10 +34,19 @@ pub struct Pattern {
 #[derive(Clone, Debug)]
 enum Kind {
     Renewal(Sampler),
-    OnOff { gaps: Sampler, on: Sampler, off: Sampler, share: f64 },
+    OnOff(Box<OnOff>),
     Modulated(Chain),
     Stages(Ramp),
     Trace { gaps: Vec<u64>, repeat: bool },
+}
+
+/// Gaps while it is on, how long it is on and off, and the share of time that it is on.
+#[derive(Clone, Debug)]
+struct OnOff {
+    gaps: Sampler,
+    on: Sampler,
+    off: Sampler,
+    share: f64,
 }
 
 impl Pattern {
@@ -51,7 +60,7 @@ impl Pattern {
             Course::Renewal(gaps) => Kind::Renewal(sampler(gaps)?),
             Course::OnOff { gaps, on, off } => {
                 let share = on.moments().mean / (on.moments().mean + off.moments().mean);
-                Kind::OnOff { gaps: sampler(gaps)?, on: sampler(on)?, off: sampler(off)?, share }
+                Kind::OnOff(Box::new(OnOff { gaps: sampler(gaps)?, on: sampler(on)?, off: sampler(off)?, share }))
             }
             Course::Modulated(chain) => Kind::Modulated(chain.clone()),
             Course::Stages(ramp) => Kind::Stages(ramp.clone()),
@@ -101,7 +110,8 @@ impl Draws {
     pub fn new(pattern: &Arc<Pattern>, mut rng: RngStream) -> Self {
         let phase = match &pattern.kind {
             Kind::Renewal(_) => Phase::Plain,
-            Kind::OnOff { on, off, share, .. } => {
+            Kind::OnOff(laws) => {
+                let OnOff { on, off, share, .. } = &**laws;
                 let is_on = rng.unit() < *share;
                 let left = if is_on { on.whole(&mut rng) } else { off.whole(&mut rng) };
                 Phase::OnOff { on: is_on, left }
@@ -131,7 +141,8 @@ impl Draws {
         let (rng, at) = (&mut self.rng, self.at);
         self.at = match (&pattern.kind, &mut self.phase) {
             (Kind::Renewal(gaps), _) => at.checked_add(gaps.whole(rng))?,
-            (Kind::OnOff { gaps, on, off, .. }, Phase::OnOff { on: is_on, left }) => {
+            (Kind::OnOff(laws), Phase::OnOff { on: is_on, left }) => {
+                let OnOff { gaps, on, off, .. } = &**laws;
                 let mut gap = gaps.whole(rng);
                 let mut now = at;
                 let mut turns = 0;

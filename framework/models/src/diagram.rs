@@ -1,7 +1,7 @@
 //! User models as state diagrams: what a user does, for how long, and what follows.
 //!
 //! A state is either *stochastic* (a user stays for a drawn time) or a *communication* state (a flow goes on for the user by
-//! one of the diagram's [`Module`]s, and its end is what moves the user on). Source: the state-space of GenSyn (Heegaard,
+//! one of the diagram's [`Module`]s, or the user makes one request, a *step*; its end is what moves the user on). Source: the state-space of GenSyn (Heegaard,
 //! "GenSyn – a Java based generator of synthetic Internet traffic", Telektronikk 2/3.2001), in which many users are one
 //! process with so many users in each state.
 //!
@@ -14,12 +14,14 @@
 //! | [`crowd`] | users on their way through the states |
 //! | [`emitter`] | the packets of one flow |
 //! | [`traffic`] | users and their flows together: what is to be sent, and when |
+//! | [`load`] | what users are to a link, in bytes on the wire |
 //! | [`figures`] | what a long run comes to, held against published figures |
 //! | [`draw`] | a diagram as DOT and SVG |
 
 use std::collections::BTreeMap;
 
 use rehearsal_core::distribution::Distribution;
+use rehearsal_core::script::StepSpec;
 use rehearsal_core::units::{Fraction, Rate};
 use rehearsal_core::{Span, Time};
 use schemars::JsonSchema;
@@ -31,6 +33,7 @@ pub mod crowd;
 pub mod draw;
 pub mod emitter;
 pub mod figures;
+pub mod load;
 pub mod module;
 pub mod stationary;
 pub mod traffic;
@@ -134,7 +137,7 @@ pub enum Figure {
     Erlang,
 }
 
-/// A state. Exactly one of `stay`, `rates`, `hyper`, `hypo`, `coxian`, `module` and `last` tells what it is.
+/// A state. Exactly one of `stay`, `rates`, `hyper`, `hypo`, `coxian`, `module`, `step` and `last` tells what it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct State {
@@ -156,6 +159,9 @@ pub struct State {
     /// The module that goes on for the user: this is a communication state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
+    /// A request that the user makes, with values from earlier answers: this is a communication state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<Box<StepSpec>>,
     /// Users stay here until the end.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,
@@ -224,6 +230,20 @@ pub enum Ending {
     Failed,
     /// The user gave up.
     Impatient,
+}
+
+impl Diagram {
+    /// The steps with the names of their states, in the order of those.
+    pub fn steps(&self) -> impl Iterator<Item = (&str, &StepSpec)> {
+        self.states.iter().filter_map(|(name, state)| Some((name.as_str(), state.step.as_deref()?)))
+    }
+}
+
+impl State {
+    /// Whether it is a communication state.
+    pub fn talks(&self) -> bool {
+        self.module.is_some() || self.step.is_some()
+    }
 }
 
 impl About {

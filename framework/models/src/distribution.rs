@@ -5,14 +5,15 @@
 //! | exponential, normal | ziggurat | Marsaglia & Tsang, J. Statistical Software 5(8), 2000 |
 //! | gamma | rejection from a cubed normal | Marsaglia & Tsang, ACM TOMS 26(3), 2000 |
 //! | lognormal | e to a normal | definition |
-//! | uniform, Weibull, Pareto, Cauchy | inversion | definition |
+//! | uniform, Weibull, Pareto, Cauchy, Gumbel | inversion | definition |
+//! | beta | rejection | Cheng, Communications of the ACM 21(4), 1978 |
 //!
 //! A draw is an `f64` in nanoseconds or bytes. It follows from the stream's generator alone, so both engines and every host
 //! draw the same; where a sampler takes a logarithm or a power, the mathematical library of the platform decides its last
 //! bit, and rounding to whole nanoseconds or bytes nearly always hides it. Validated against closed-form quantiles in this
 //! file's tests, and by golden vectors.
 
-use rand_distr::{Cauchy, Exp1, Gamma, LogNormal, Normal, Pareto, Weibull};
+use rand_distr::{Beta, Cauchy, Exp1, Gamma, Gumbel, LogNormal, Normal, Pareto, Weibull};
 use rehearsal_core::distribution::{Family, Law, REJECTIONS_MAX, Truncate};
 use rehearsal_core::{BuildError, RngStream};
 
@@ -36,6 +37,8 @@ enum Way {
     Pareto(Pareto<f64>),
     Lognormal(LogNormal<f64>),
     Cauchy(Cauchy<f64>),
+    Gumbel(Gumbel<f64>),
+    Beta { law: Beta<f64>, low: f64, width: f64 },
 }
 
 impl Sampler {
@@ -55,6 +58,11 @@ impl Sampler {
             Family::Pareto { shape, scale } => Way::Pareto(Pareto::new(scale, shape).map_err(|why| refused(&why))?),
             Family::Lognormal { mu, sigma } => Way::Lognormal(LogNormal::new(mu, sigma).map_err(|why| refused(&why))?),
             Family::Cauchy { median, scale } => Way::Cauchy(Cauchy::new(median, scale).map_err(|why| refused(&why))?),
+            Family::Gumbel { mode, scale } => Way::Gumbel(Gumbel::new(mode, scale).map_err(|why| refused(&why))?),
+            Family::Beta { low, high, alpha, beta } => {
+                let law = Beta::new(alpha, beta).map_err(|why| refused(&why))?;
+                Way::Beta { law, low, width: high - low }
+            }
         };
         let (min, max) = law.bounds();
         Ok(Sampler { way, min, max, truncate: law.truncate() })
@@ -97,6 +105,8 @@ impl Sampler {
             Way::Pareto(law) => rng.sample(law),
             Way::Lognormal(law) => rng.sample(law),
             Way::Cauchy(law) => rng.sample(law),
+            Way::Gumbel(law) => rng.sample(law),
+            Way::Beta { law, low, width } => low + width * rng.sample(law),
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Links {
     books: Vec<LinkBook>,
     /// Capacities that are shared, or whose packets are chosen one by one.
     cells: Vec<Cell>,
-    /// By row of the plan's links: the cell of its members.
+    /// By row of the plan's links: the cell of its members and of what shares it.
     shared: BTreeMap<usize, u32>,
     only: Option<Impose>,
 }
@@ -210,6 +210,10 @@ impl Links {
             (Direction::Up, None) => window,
             (Direction::Down, None) => &mut path.back,
         };
+        if window.passes(now, offer.load.packets, round_trip, limit, &line.tail) {
+            let at = line.tail.arrival(left);
+            return Taken::Out(if shares { window.in_order(at) } else { at });
+        }
         let packet = match &line.before {
             Before::Own(fifo) => fifo.frame(now),
             Before::Cell(cell) => match &self.cells[*cell as usize].queue {
@@ -361,6 +365,7 @@ impl Links {
             trips: spec.round_trips(),
             streams: Streams::of(spec),
             framing: Framing::of(spec),
+            framed: [Direction::Up, Direction::Down].map(|way| ((0, 0), Framing::of(spec).load(way, 0, 0))),
             limit: limit(spec),
             ends: (from, to),
             resumes: spec.security().is_some_and(|tls| tls.handshake == TlsHandshake::Resumed),
@@ -392,7 +397,8 @@ impl Links {
 
     /// What stands before the way from one node to another.
     fn before(&mut self, plan: &Plan, from: u32, to: u32) -> Before {
-        let of = plan.link_row(&plan.nodes[from as usize].template, &plan.nodes[to as usize].template);
+        let own = plan.link_row(&plan.nodes[from as usize].template, &plan.nodes[to as usize].template);
+        let of = plan.queue_row(own);
         let spec = &plan.links[of];
         if spec.members.is_empty() && !spec.schedules() {
             return Before::Own(Fifo::of(spec));

@@ -2,7 +2,6 @@
 //! vary.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use rehearsal_core::Span;
 use rehearsal_core::parts::jitter::{Jitter, Variation};
@@ -25,22 +24,71 @@ struct Seen {
     jitter: Jitter,
 }
 
+/// A stream by receiving actor, sending actor and number.
+type Stream = (u32, u32, u32);
+
 /// What came in, by receiving actor, sending actor and stream.
 #[derive(Clone, Debug, Default)]
-pub struct Arrivals(BTreeMap<(u32, u32, u32), Seen>);
+pub struct Arrivals {
+    seen: Vec<Seen>,
+    /// Rows of `seen`.
+    rows: BTreeMap<Stream, u32>,
+    /// The rows that were found last, each at a place that follows from its stream: with tens of thousands of streams a search
+    /// would cost more than all the rest.
+    near: Vec<(Stream, u32)>,
+}
+
+/// Places for rows that were found last, at most: 16 MB.
+const NEAR_MAX: usize = 1 << 20;
+/// No row.
+const NONE: u32 = u32::MAX;
 
 impl Arrivals {
     /// Books datagram `seq` of a stream, which was so long on the way by the clocks of both ends; they need not agree.
     /// Duplicates vary from nothing.
     pub fn arrive(&mut self, stream: (u32, u32, u32), seq: u64, transit_ns: i64) -> (Place, Variation) {
-        let watched = self.0.len();
-        match self.0.entry(stream) {
-            Entry::Occupied(mut seen) => seen.get_mut().arrive(seq, transit_ns),
-            Entry::Vacant(_) if watched >= STREAMS_MAX => (Place::InOrder, Variation::default()),
-            Entry::Vacant(new) => {
-                new.insert(Seen::first(seq, transit_ns));
+        match self.row(stream) {
+            Some(row) => self.seen[row as usize].arrive(seq, transit_ns),
+            None => {
+                self.watch(stream, Seen::first(seq, transit_ns));
                 (Place::InOrder, Variation::default())
             }
+        }
+    }
+
+    #[inline]
+    fn row(&mut self, stream: Stream) -> Option<u32> {
+        let place = self.place(stream);
+        match self.near.get(place) {
+            Some((same, row)) if *same == stream && *row != NONE => Some(*row),
+            _ => {
+                let row = *self.rows.get(&stream)?;
+                if let Some(near) = self.near.get_mut(place) {
+                    *near = (stream, row);
+                }
+                Some(row)
+            }
+        }
+    }
+
+    /// Where a stream stands among those that were found last; their number is a power of two, or none.
+    #[inline]
+    fn place(&self, (to, from, stream): Stream) -> usize {
+        let mixed = (u64::from(from) << 32 | u64::from(stream)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(to);
+        (mixed.wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as usize & self.near.len().saturating_sub(1)
+    }
+
+    /// A stream that was not seen before.
+    #[cold]
+    fn watch(&mut self, stream: Stream, first: Seen) {
+        if self.seen.len() >= STREAMS_MAX {
+            return;
+        }
+        self.rows.insert(stream, self.seen.len() as u32);
+        self.seen.push(first);
+        if self.near.len() < 2 * self.seen.len() && self.near.len() < NEAR_MAX {
+            let places = (4 * self.seen.len()).next_power_of_two().min(NEAR_MAX);
+            self.near = vec![(Stream::default(), NONE); places];
         }
     }
 }
@@ -133,6 +181,23 @@ mod tests {
         assert_eq!(seen.place(14 + 5 * WINDOW - 1), Reordered, "a jump empties the window");
         assert_eq!(seen.place(14 + 5 * WINDOW - 1), Duplicate);
         assert_eq!(seen.place(14), Reordered, "older than the window: taken for a late first one");
+    }
+
+    /// Streams that stand at the same place among those that were found last are told apart all the same.
+    #[test]
+    fn streams_are_told_apart_however_many_there_are() {
+        let mut arrivals = Arrivals::default();
+        let all = || (0..5000_u32).map(|n| (n % 3, n % 7, n / 2));
+        let distinct: std::collections::BTreeSet<Stream> = all().collect();
+        for seq in 0..3 {
+            for stream in &distinct {
+                assert_eq!(arrivals.arrive(*stream, seq, 0).0, Place::InOrder, "{stream:?}");
+            }
+        }
+        for stream in all() {
+            assert_eq!(arrivals.arrive(stream, 1, 0).0, Place::Duplicate, "{stream:?}");
+        }
+        assert_eq!(arrivals.seen.len(), distinct.len());
     }
 
     #[test]

@@ -124,13 +124,20 @@ impl Window {
         self.packets
     }
 
-    /// Sends a message of `packets` packets at `now`.
+    /// Sends a message of `packets` packets at `now`, if it fits the window and nothing gets lost: the common case.
     #[inline]
-    pub fn send(&mut self, now: Time, packets: u64, way: Way, tail: &mut Tail) -> Sent {
-        self.rest(now, way.round_trip);
-        // the common case: it fits the window and nothing gets lost
-        if packets < u64::from(self.packets.min(way.limit)) && !tail.loses() {
+    pub fn passes(&mut self, now: Time, packets: u64, round_trip: Span, limit: u32, tail: &Tail) -> bool {
+        self.rest(now, round_trip);
+        let passes = packets < u64::from(self.packets.min(limit)) && !tail.loses();
+        if passes {
             self.used = self.used.max(now);
+        }
+        passes
+    }
+
+    /// Sends a message of `packets` packets at `now`.
+    pub fn send(&mut self, now: Time, packets: u64, way: Way, tail: &mut Tail) -> Sent {
+        if self.passes(now, packets, way.round_trip, way.limit, tail) {
             return Sent { extra: Some(Span::ZERO), resent: 0, lost: 0 };
         }
         let mut left = None;

@@ -23,6 +23,8 @@ const UDP_BYTES: u64 = 8;
 const ETHERNET_BYTES: u64 = 8 + 14 + 4 + 12;
 /// A full frame with all that stands around it.
 pub const FRAME_BYTES: u64 = SEGMENT_BYTES + TCP_IP_BYTES + ETHERNET_BYTES;
+/// Header of a frame. Source: IEEE 802.3 §3.1.1.
+const ETHERNET_HEADER_BYTES: u64 = 14;
 /// A shorter Ethernet payload is padded to this. Source: IEEE 802.3 §3.2.8.
 const ETHERNET_LEAST: u64 = 46;
 /// Request line and header fields of the emulator's requests: 114 to 126 bytes by the digits of port, counters and length.
@@ -83,6 +85,8 @@ const fn head_bytes(carrier: Carrier, direction: Direction) -> u64 {
         (Carrier::Mqtt, Direction::Up) => MQTT_PUBLISH_HEAD_BYTES,
         (Carrier::Mqtt, Direction::Down) => MQTT_ACK_BYTES,
         (Carrier::Udp, _) => UDP_BYTES,
+        // a frame is all there is
+        (Carrier::Frames, _) => 0,
     }
 }
 
@@ -106,15 +110,20 @@ impl Framing {
         let alpn = match self.carrier {
             Carrier::Http2 => "h2",
             Carrier::Http3 => "h3",
-            _ => "http/1.1",
+            Carrier::Http1 => "http/1.1",
+            _ => "",
         };
         if self.encrypted { ("TLS 1.3".to_owned(), alpn.to_owned()) } else { (String::new(), String::new()) }
     }
 
     /// Bytes that a message of `payload` bytes takes, headers and frame gaps included: what [`Framing::message_bytes`]
-    /// counts, and for each frame on an Ethernet 90 bytes over TCP, 58 over UDP, 102 over QUIC.
+    /// counts, and for each frame on an Ethernet 90 bytes over TCP, 58 over UDP, 102 over QUIC. Over `frames` a frame takes 24
+    /// bytes more than it has, 84 at least.
     #[inline]
     pub const fn wire_bytes(self, direction: Direction, payload: u32) -> u64 {
+        if matches!(self.carrier, Carrier::Frames) {
+            return frame_bytes((payload as u64).saturating_sub(ETHERNET_HEADER_BYTES));
+        }
         let headers = match self.carrier {
             Carrier::Udp => IP_BYTES,
             Carrier::Http3 => IP_BYTES + UDP_BYTES + QUIC_BYTES,
@@ -148,6 +157,7 @@ impl Framing {
     #[inline]
     pub const fn frames(self, direction: Direction, payload: u32) -> u64 {
         let full = match self.carrier {
+            Carrier::Frames => return 1,
             Carrier::Udp => FRAGMENT_BYTES,
             Carrier::Http3 => QUIC_PAYLOAD,
             _ => SEGMENT_BYTES,
@@ -227,6 +237,8 @@ mod tests {
         assert_eq!(wire_bytes(Carrier::Nats, Up, 1338), 1448 + 90);
         assert_eq!(wire_bytes(Carrier::Udp, Up, 1472), 1480 + 58);
         assert_eq!(wire_bytes(Carrier::Udp, Up, 1473), 1481 + 2 * 58);
+        assert_eq!(wire_bytes(Carrier::Frames, Up, 42), 84, "padded");
+        assert_eq!((wire_bytes(Carrier::Frames, Up, 1514), frames(Carrier::Frames, Up, 1514)), (1538, 1));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Subjects {
     pub(super) fn target(&self, plan: &Plan, from: usize, to: &str) -> Option<Targets> {
         let family = self.families.get(&plan.path_to(to)?)?;
         let link = plan.link(from, family.node);
-        let (carrier, exchange) = (link.carrier, link.is_exchange());
-        Some(Targets { base: family.base, len: family.len, carrier, exchange })
+        let (carrier, exchange, stamps) = (link.carrier, link.is_exchange(), link.stamps_payload());
+        Some(Targets { base: family.base, len: family.len, carrier, exchange, stamps })
     }
 }

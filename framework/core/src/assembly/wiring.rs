@@ -9,9 +9,10 @@ use bytes::Bytes;
 
 use super::{Assembly, MediaSource, Serve, Subscription};
 use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
-use crate::kind::{BuildError, FrameRequest, Frames, StreamSpec, Targets, Wiring};
+use crate::kind::{BuildError, FrameRequest, Frames, MetricName, StreamSpec, Targets, Weight, Wiring};
 use crate::payload::{Payload, Recipe};
 use crate::plan::Plan;
+use crate::recording::{Recording, TemplateRequest};
 use crate::rng::{RngStream, Seed};
 use crate::subject::{Pattern, Plane};
 
@@ -24,8 +25,19 @@ pub(super) struct GroupWiring<'a> {
     media: &'a mut dyn MediaSource,
     group: String,
     streams: Option<StreamSpec>,
+    weight: Option<Weight>,
     serve: Option<Serve>,
-    metrics: Vec<&'static str>,
+    metrics: Vec<MetricName>,
+    frames: Option<RecipeId>,
+}
+
+/// What a group has declared of itself.
+pub(super) struct Declared {
+    pub(super) streams: Option<StreamSpec>,
+    pub(super) weight: Option<Weight>,
+    pub(super) serve: Option<Serve>,
+    pub(super) metrics: Vec<MetricName>,
+    pub(super) frames: Option<RecipeId>,
 }
 
 impl<'a> GroupWiring<'a> {
@@ -39,11 +51,13 @@ impl<'a> GroupWiring<'a> {
     ) -> Self {
         let at = &plan.nodes[node];
         let group = format!("{}/{}", at.template, at.groups[row].actor);
-        GroupWiring { assembly, plan, node, row, number, media, group, streams: None, serve: None, metrics: Vec::new() }
+        let (streams, weight, serve, metrics, frames) = (None, None, None, Vec::new(), None);
+        GroupWiring { assembly, plan, node, row, number, media, group, streams, weight, serve, metrics, frames }
     }
 
-    pub(super) fn finish(self) -> (Option<StreamSpec>, Option<Serve>, Vec<&'static str>) {
-        (self.streams, self.serve, self.metrics)
+    pub(super) fn finish(self) -> Declared {
+        let GroupWiring { streams, weight, serve, metrics, frames, .. } = self;
+        Declared { streams, weight, serve, metrics, frames }
     }
 }
 
@@ -84,6 +98,10 @@ impl Wiring for GroupWiring<'_> {
         self.streams = Some(spec);
     }
 
+    fn weight(&mut self, weight: Weight) {
+        self.weight = Some(weight);
+    }
+
     fn serve(&mut self, listen: Option<SocketAddr>) {
         self.serve = Some(Serve { listen });
     }
@@ -115,7 +133,14 @@ impl Wiring for GroupWiring<'_> {
         self.media.file(&path).map_err(|why| BuildError::of("request", why))
     }
 
-    fn metric(&mut self, name: &'static str) -> MetricId {
+    fn recording(&mut self, request: &TemplateRequest) -> Result<Recording, BuildError> {
+        let found = self.media.recording(&self.plan.base, request)?;
+        let recipe = self.recipe(found.recipe);
+        self.frames = request.frames.then_some(recipe);
+        Ok(Recording { recipe, packets: found.packets, streams: found.streams, period: found.period })
+    }
+
+    fn metric_named(&mut self, name: MetricName) -> MetricId {
         let known = self.metrics.iter().position(|m| *m == name);
         let place = known.unwrap_or_else(|| {
             self.metrics.push(name);

@@ -1,7 +1,7 @@
 //! A checked distribution: its moments, its survival function, its bounds.
 
 use super::Truncate;
-use super::special::{gamma_q, ln_gamma, normal_survival};
+use super::special::{beta_i, gamma_q, ln_gamma, normal_survival};
 
 /// The least share of draws within the bounds that rejection is allowed with. Assumed: with 1,000 tries, fewer than one
 /// draw in 10^45 is then clamped.
@@ -12,6 +12,8 @@ pub const REJECTIONS_MAX: u32 = 1_000;
 const BASE_MAX: f64 = 366.0 * 86_400e9;
 /// Steps of the integral of a survival function over the logarithm. Assumed: its error is then below 1e-6.
 const STEPS: u32 = 8_000;
+/// Euler's constant. Source: DLMF 5.2.3.
+pub(super) const EULER: f64 = 0.577_215_664_901_532_9;
 /// Where a survival function is taken as ended: its part of the second moment.
 const TAIL: f64 = 1e-13;
 
@@ -74,6 +76,24 @@ pub enum Family {
         /// Half the distance of the quartiles.
         scale: f64,
     },
+    /// Survival 1 − exp(−exp(−(x − mode) / scale)): the extreme-value distribution of type I.
+    Gumbel {
+        /// The most likely value.
+        mode: f64,
+        /// Scale.
+        scale: f64,
+    },
+    /// Density in proportion to (x − low)^(alpha − 1) · (high − x)^(beta − 1).
+    Beta {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// First shape.
+        alpha: f64,
+        /// Second shape.
+        beta: f64,
+    },
 }
 
 /// Mean and standard deviation.
@@ -131,6 +151,12 @@ impl Family {
                 })
             }
             Family::Cauchy { median, scale } => positive("`median`", median).and_then(|()| positive("`scale`", scale)),
+            Family::Gumbel { mode, scale } => positive("`mode`", mode).and_then(|()| positive("the scale", scale)),
+            Family::Beta { low, high, .. } if low >= high => Err("`low` must be below `high`".to_owned()),
+            Family::Beta { high, alpha, beta, .. } if alpha.min(beta) >= 0.01 && alpha.max(beta) <= 1e4 => {
+                positive("`high`", high)
+            }
+            Family::Beta { .. } => Err("`alpha` and `beta` must be from 0.01 to 10000".to_owned()),
         }
     }
 
@@ -141,6 +167,9 @@ impl Family {
             Family::Uniform { low, high } => ((high - x) / (high - low)).clamp(0.0, 1.0),
             Family::Normal { mean, sd } => normal_survival((x - mean) / sd),
             Family::Cauchy { median, scale } => 0.5 - ((x - median) / scale).atan() / std::f64::consts::PI,
+            // 1 − exp(−y), exact also where y is small
+            Family::Gumbel { mode, scale } => -(-(-(x - mode) / scale).exp()).exp_m1(),
+            Family::Beta { low, high, alpha, beta } => beta_i(beta, alpha, ((high - x) / (high - low)).clamp(0.0, 1.0)),
             _ if x <= 0.0 => 1.0,
             Family::Exponential { mean } => (-x / mean).exp(),
             Family::Gamma { shape, scale } => gamma_q(shape, x / scale),
@@ -169,7 +198,13 @@ impl Family {
                 let mean = (mu + sigma * sigma / 2.0).exp();
                 (mean, mean * (sigma * sigma).exp_m1().sqrt())
             }
-            Family::Normal { .. } | Family::Pareto { .. } | Family::Cauchy { .. } => return None,
+            Family::Beta { low, high, alpha, beta } => {
+                let (sum, width) = (alpha + beta, high - low);
+                (low + width * alpha / sum, width * (alpha * beta / (sum + 1.0)).sqrt() / sum)
+            }
+            Family::Normal { .. } | Family::Pareto { .. } | Family::Cauchy { .. } | Family::Gumbel { .. } => {
+                return None;
+            }
         };
         Some(Moments { mean, sd })
     }
@@ -188,10 +223,12 @@ impl Law {
         truncate: Option<Truncate>,
     ) -> Result<Law, String> {
         let bounded = min.is_some() || max.is_some();
-        if matches!(family, Family::Constant(_) | Family::Uniform { .. }) && (bounded || truncate.is_some()) {
+        if matches!(family, Family::Constant(_) | Family::Uniform { .. } | Family::Beta { .. })
+            && (bounded || truncate.is_some())
+        {
             return Err("it has bounds of its own, so `min`, `max` and `truncate` mean nothing".to_owned());
         }
-        let signed = matches!(family, Family::Normal { .. } | Family::Cauchy { .. });
+        let signed = matches!(family, Family::Normal { .. } | Family::Cauchy { .. } | Family::Gumbel { .. });
         if truncate.is_none() && (bounded || signed) {
             let why = if signed { "it has draws below zero" } else { "it has bounds" };
             return Err(format!("{why}: say `truncate = \"clamp\"` or `truncate = \"reject\"`"));
@@ -242,7 +279,7 @@ impl Law {
     pub fn bounds(&self) -> (f64, f64) {
         match self.family {
             Family::Constant(value) => (value, value),
-            Family::Uniform { low, high } => (low, high),
+            Family::Uniform { low, high } | Family::Beta { low, high, .. } => (low, high),
             Family::Pareto { scale, .. } => (self.min.max(scale), self.max),
             _ => (self.min, self.max),
         }
@@ -283,6 +320,9 @@ impl Law {
             high = self.family.moments().map_or(1.0, |m| m.mean).max(self.min).max(1.0);
             if let Family::Normal { mean, sd } = self.family {
                 high = mean.max(self.min) + sd;
+            }
+            if let Family::Gumbel { mode, scale } = self.family {
+                high = mode.max(self.min) + scale;
             }
             let scale = high;
             for _ in 0..200 {

@@ -26,6 +26,8 @@ fn moments_are_those_of_the_closed_forms() {
         (r#"{"dist":"weibull","shape":0.5,"mean":"10ms"}"#, 10.0, 22.360_68),
         (r#"{"dist":"pareto","shape":3,"scale":"10ms"}"#, 15.0, 8.660_254),
         (r#"{"dist":"lognormal","mean":"10ms","cv":1.5}"#, 10.0, 15.0),
+        // α / (α + β) = 3 / 7, variance 12 / (49 · 8)
+        (r#"{"dist":"beta","low":"0s","high":"10s","alpha":3,"beta":4}"#, 4285.714, 1749.636),
     ];
     for (text, mean, sd) in cases {
         near(&read(text).expect(text), mean, sd);
@@ -54,6 +56,9 @@ fn truncated_moments_are_those_of_the_closed_forms() {
             10.0,
             2.613_6,
         ),
+        // a truncation that cuts next to nothing: 55 + γ · 6, π / √6 · 6
+        (r#"{"dist":"gumbel","mode":"55ms","scale":"6ms","truncate":"clamp"}"#, 58.463_3, 7.695_3),
+        (r#"{"dist":"gumbel","mean":"55ms","sd":"6ms","truncate":"clamp"}"#, 55.0, 6.0),
         // a truncation that cuts nothing changes nothing: gamma, lognormal, Weibull by their survival functions
         (r#"{"dist":"gamma","mean":"10ms","cv":2,"max":"24h","truncate":"clamp"}"#, 10.0, 20.0),
         (r#"{"dist":"gamma","shape":4,"scale":"2500us","max":"10s","truncate":"reject"}"#, 10.0, 5.0),
@@ -82,6 +87,9 @@ fn what_does_not_go_together_is_told_with_what_to_write() {
         (r#"{"dist":"exponential","mean":"1ms","min":"10ms","truncate":"reject"}"#, "rejection needs 10 %"),
         (r#"{"dist":"constant","value":"1s","max":"2s"}"#, "bounds of its own"),
         (r#"{"dist":"constant","value":"0s"}"#, "above zero"),
+        (r#"{"dist":"gumbel","mode":"1s","scale":"1s"}"#, "below zero: say `truncate"),
+        (r#"{"dist":"beta","low":"1s","high":"1s","alpha":1,"beta":1}"#, "`low` must be below"),
+        (r#"{"dist":"beta","low":"0s","high":"1s","alpha":0.001,"beta":1}"#, "`alpha` and `beta`"),
     ];
     for (text, why) in cases {
         let told = read(text).expect_err(text);
@@ -97,6 +105,12 @@ fn special_functions_have_their_known_values() {
     // Q(1, x) = e^−x on both sides of the change of method; P(Z > 1.96) = 0.0249979
     for x in [0.1, 1.9, 2.1, 30.0] {
         assert!((special::gamma_q(1.0, x) / (-x).exp() - 1.0).abs() < 1e-11, "{x}");
+    }
+    // I_x(1, 1) = x; I_x(3, 4) = x³ (20 − 45 x + 36 x² − 10 x³), on both sides of the change of method
+    for x in [0.1_f64, 0.4, 0.6, 0.9] {
+        assert!((special::beta_i(1.0, 1.0, x) - x).abs() < 1e-12, "{x}");
+        let polynomial = x.powi(3) * (20.0 - 45.0 * x + 36.0 * x * x - 10.0 * x.powi(3));
+        assert!((special::beta_i(3.0, 4.0, x) - polynomial).abs() < 1e-12, "{x}");
     }
     assert!((special::normal_survival(1.96) - 0.024_997_895).abs() < 1e-8);
     assert!((special::normal_survival(-1.0) - 0.841_344_746).abs() < 1e-8);

@@ -1,5 +1,5 @@
-//! Text with places that are filled in for each request: `{seq}`, `{member}`, `{time}` and `{uuid}`. Everything else stands
-//! for itself, other braces too.
+//! Text with places that are filled in for each request: `{seq}`, `{member}`, `{time}` and `{uuid}`, and once for each group:
+//! `{node}` and `{actor}`. `{{word}}` stands for `{word}`, and everything else for itself, other braces too.
 
 use bytes::BytesMut;
 
@@ -17,9 +17,23 @@ enum Part {
     Text(Box<str>),
     Seq,
     Member,
+    Node,
+    Actor,
     Time,
     Uuid,
 }
+
+/// What can be filled in.
+const PLACES: [(&str, Part); 6] = [
+    ("seq", Part::Seq),
+    ("member", Part::Member),
+    ("node", Part::Node),
+    ("actor", Part::Actor),
+    ("time", Part::Time),
+    ("uuid", Part::Uuid),
+];
+/// Longest word in braces that is taken for one. Assumed: longer than any name that somebody would expect to work.
+const WORD_MAX: usize = 32;
 
 /// What is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,25 +47,65 @@ pub struct Item {
 }
 
 impl Template {
-    /// Reads a text. Any text is one.
+    /// Reads a text. Any text is one: a word that nothing is known of stands for itself, braces and all.
     pub fn read(text: &str) -> Template {
-        const PLACES: [(&str, Part); 4] =
-            [("{seq}", Part::Seq), ("{member}", Part::Member), ("{time}", Part::Time), ("{uuid}", Part::Uuid)];
-        let (mut parts, mut rest) = (Vec::new(), text);
-        loop {
-            let next =
-                PLACES.iter().filter_map(|(word, part)| Some((rest.find(word)?, word, part))).min_by_key(|n| n.0);
-            let Some((at, word, part)) = next else { break };
-            if at > 0 {
-                parts.push(Part::Text(rest[..at].into()));
+        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(Braced { at, end, word, twice }) = Braced::first(rest) {
+            plain += &rest[..at];
+            let known = PLACES.iter().find(|(name, _)| *name == word).filter(|_| !twice);
+            match known {
+                Some((_, part)) => {
+                    if !plain.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut plain).into()));
+                    }
+                    parts.push(part.clone());
+                }
+                None => plain = plain + "{" + word + "}",
             }
-            parts.push(part.clone());
-            rest = &rest[at + word.len()..];
+            rest = &rest[end..];
         }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.into()));
+        plain += rest;
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain.into()));
         }
         Template(parts)
+    }
+
+    /// Whether every word in braces can be filled in.
+    ///
+    /// # Errors
+    /// Names the first that cannot.
+    pub fn check(text: &str) -> Result<(), String> {
+        let mut rest = text;
+        while let Some(Braced { end, word, twice, .. }) = Braced::first(rest) {
+            if !twice && PLACES.iter().all(|(name, _)| *name != word) {
+                let known = PLACES.map(|(name, _)| format!("{{{name}}}")).join(", ");
+                return Err(format!(
+                    "`{{{word}}}` is nothing that could be filled in; there are {known}, and `{{{{{word}}}}}` is sent as `{{{word}}}`"
+                ));
+            }
+            rest = &rest[end..];
+        }
+        Ok(())
+    }
+
+    /// The same with the names of who sends it.
+    pub fn of(mut self, node: &str, actor: &str) -> Template {
+        for part in &mut self.0 {
+            match part {
+                Part::Node => *part = Part::Text(node.into()),
+                Part::Actor => *part = Part::Text(actor.into()),
+                _ => {}
+            }
+        }
+        let mut joined: Vec<Part> = Vec::new();
+        for part in self.0 {
+            match (joined.last_mut(), part) {
+                (Some(Part::Text(before)), Part::Text(text)) => *before = format!("{before}{text}").into(),
+                (_, part) => joined.push(part),
+            }
+        }
+        Template(joined)
     }
 
     /// The text, if nothing is to be filled in.
@@ -69,6 +123,8 @@ impl Template {
             Part::Text(text) => text.len(),
             Part::Seq => digits(seq),
             Part::Member => digits(u64::from(member) + 1),
+            // of nobody
+            Part::Node | Part::Actor => 0,
             Part::Time => TIME_CHARS,
             Part::Uuid => UUID_CHARS,
         };
@@ -85,6 +141,7 @@ impl Template {
                     let number = u64::from(item.member) + 1;
                     decimal(number, digits(number), out);
                 }
+                Part::Node | Part::Actor => {}
                 Part::Time => {
                     let millis = item.epoch_ns / 1_000_000;
                     decimal(millis / 1000, TIME_CHARS - 4, out);
@@ -94,6 +151,36 @@ impl Template {
                 Part::Uuid => uuid(item, out),
             }
         }
+    }
+}
+
+/// A word in braces, once or twice.
+struct Braced<'a> {
+    at: usize,
+    end: usize,
+    word: &'a str,
+    twice: bool,
+}
+
+impl<'a> Braced<'a> {
+    fn first(text: &'a str) -> Option<Self> {
+        text.match_indices('{').find_map(|(at, _)| Braced::at(text, at))
+    }
+
+    fn at(text: &'a str, at: usize) -> Option<Self> {
+        let twice = text[at + 1..].starts_with('{');
+        let from = at + 1 + usize::from(twice);
+        let rest = &text[from..];
+        let length = rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')).count();
+        let word = &rest[..length];
+        let close = if twice { "}}" } else { "}" };
+        let good = word.bytes().next().is_some_and(|b| b.is_ascii_alphabetic()) && length <= WORD_MAX;
+        (good && rest[length..].starts_with(close)).then(|| Braced {
+            at,
+            end: from + length + close.len(),
+            word,
+            twice,
+        })
     }
 }
 
@@ -152,10 +239,25 @@ mod tests {
     fn places_are_filled_in_and_the_rest_stands() {
         assert_eq!(filled(r#"{"id":{seq},"of":"{member}"}"#, 10, 0), r#"{"id":10,"of":"1"}"#);
         assert_eq!(filled("/x?t={time}&{other}{", 0, 9), "/x?t=1700000000.123&{other}{");
+        assert_eq!(filled(r#"{{seq}}{"a":{{seq}}}{{seq}"#, 7, 9), r#"{seq}{"a":{seq}}{7"#);
         assert_eq!(filled("", 0, 0), "");
         assert_eq!(filled("{seq}", u64::MAX, 0), u64::MAX.to_string());
         assert_eq!(Template::read("as it is").plain(), Some("as it is"));
         assert_eq!(Template::read("{seq}").plain(), None);
+    }
+
+    #[test]
+    fn words_that_mean_nothing_are_named_and_names_are_put_in() {
+        for good in
+            ["", "{}", "{\"a\":{\"b\":1}}", "{{bad}}", "{seq}{member}{node}{actor}{time}{uuid}", "a{b c}", "{1}"]
+        {
+            assert_eq!(Template::check(good), Ok(()), "{good}");
+        }
+        let why = Template::check("{\"id\":{seq},\"x\":{bad}}").expect_err("it names a word");
+        assert!(why.starts_with("`{bad}` is nothing") && why.ends_with("`{{bad}}` is sent as `{bad}`"), "{why}");
+        let text = Template::read("/{node}/{actor}/{seq}").of("camera-2", "main");
+        assert_eq!(text.length(10, 0), "/camera-2/main/10".len());
+        assert_eq!(Template::read("a{node}b").of("n", "m").plain(), Some("anb"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that of the entries, and nothing is allocated once there are as many chunks as are needed at the same time.
 
 use super::heap::Entry;
+use super::near::fetch_line;
 
 /// Entries of a chunk, which takes 248 bytes.
 pub(super) const CHUNK: usize = 10;
@@ -48,10 +49,23 @@ impl Chunks {
         &self.all[chunk as usize]
     }
 
+    /// Brings near a chunk that is read soon; [`NONE`] is none.
+    #[inline]
+    pub(super) fn expect(&self, chunk: u32) {
+        if let Some(chunk) = self.all.get(chunk as usize) {
+            // an entry in each of its lines
+            (0..=CHUNK).step_by(2).for_each(|at| fetch_line(&chunk.entries, at));
+        }
+    }
+
     /// A chunk with one entry.
     #[inline]
     fn begin(&mut self, entry: Entry, link: u32) -> u32 {
         let Some(next) = self.free.pop() else {
+            if self.all.len() == self.all.capacity() {
+                // to twice as many would waste as much as they hold
+                self.all.reserve_exact(self.all.len() / 8 + 16);
+            }
             self.all.push(Chunk { entries: [entry; CHUNK], len: 1, link });
             return self.all.len() as u32 - 1;
         };
@@ -121,19 +135,33 @@ impl Lane {
     /// Takes the first.
     #[inline]
     pub(super) fn pop(&mut self, chunks: &mut Chunks) -> Option<Entry> {
+        self.take(chunks).map(|(first, _)| first)
+    }
+
+    /// Takes the first, and tells the key of the next.
+    #[inline]
+    pub(super) fn take(&mut self, chunks: &mut Chunks) -> Option<(Entry, Option<u128>)> {
         let chunk = chunks.all.get(self.first as usize)?;
-        let entry = chunk.entries[self.at as usize];
+        let (entry, at) = (chunk.entries[self.at as usize], self.at + 1);
         self.len -= 1;
-        self.at += 1;
-        if self.at == chunk.len {
-            let next = chunk.link;
-            chunks.release(self.first);
-            (self.first, self.at) = (next, 0);
-            if next == NONE {
-                self.last = NONE;
-            }
+        self.at = at;
+        if at < chunk.len {
+            return Some((entry, Some(chunk.entries[at as usize].key())));
         }
-        Some(entry)
+        self.turn(chunks);
+        Some((entry, self.first(chunks).map(Entry::key)))
+    }
+
+    /// Goes on to the next chunk.
+    #[inline(never)]
+    fn turn(&mut self, chunks: &mut Chunks) {
+        let next = chunks.at(self.first).link;
+        chunks.release(self.first);
+        (self.first, self.at) = (next, 0);
+        match chunks.all.get(next as usize) {
+            Some(chunk) => chunks.expect(chunk.link),
+            None => self.last = NONE,
+        }
     }
 
     /// One of the first, `places` behind the very first; at most a chunk away.

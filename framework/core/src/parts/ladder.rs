@@ -214,8 +214,9 @@ impl Ladder {
         let mut last = self.empty(place);
         while last != NONE {
             let chunk = chunks.at(last);
-            self.open.extend_from_slice(chunk.entries());
             let before = chunk.link;
+            chunks.expect(before);
+            self.open.extend_from_slice(chunk.entries());
             chunks.release(last);
             last = before;
         }
@@ -229,6 +230,7 @@ impl Ladder {
         let mut last = self.empty(place);
         while last != NONE {
             let (len, before) = (chunks.at(last).entries().len(), chunks.at(last).link);
+            chunks.expect(before);
             for at in 0..len {
                 let entry = chunks.at(last).entries()[at];
                 self.place(chunks, entry);

@@ -10,7 +10,7 @@ use super::streams::Streams;
 use super::tally::Tally;
 use crate::exchange::{Datagram, Outcome, Request, Status, Times};
 use crate::ids::MetricId;
-use crate::kind::StreamSpec;
+use crate::kind::{MetricName, StreamSpec};
 use crate::messages::{HistogramPart, Metric};
 use crate::time::{Span, Time};
 use crate::units::Fraction;
@@ -56,6 +56,8 @@ pub struct SecondTimes([Times1s; Metric::ALL.len()]);
 /// Values of one metric in one second: as they are while they are few, so that thousands of quiet groups stay small.
 #[derive(Debug)]
 struct Times1s {
+    /// Times that are zero: in a dry run all that nothing makes late.
+    zeros: u64,
     /// Those that are in no bucket yet.
     raw: Vec<u64>,
     /// How many of them are put into buckets at once, which costs each of them less.
@@ -70,13 +72,17 @@ const BATCH: usize = 256;
 
 impl Default for Times1s {
     fn default() -> Self {
-        Times1s { raw: Vec::new(), raw_max: FEW_MAX, many: None }
+        Times1s { zeros: 0, raw: Vec::new(), raw_max: FEW_MAX, many: None }
     }
 }
 
 impl Times1s {
     #[inline]
     fn record(&mut self, metric: Metric, nanos: u64) {
+        if nanos == 0 {
+            self.zeros += 1;
+            return;
+        }
         self.raw.push(nanos);
         if self.raw.len() >= self.raw_max {
             self.sort_in(metric);
@@ -84,6 +90,7 @@ impl Times1s {
     }
 
     fn forget(&mut self) {
+        self.zeros = 0;
         self.raw.clear();
         if let Some(buckets) = &mut self.many {
             buckets.reset();
@@ -101,7 +108,7 @@ impl Times1s {
     }
 
     fn is_empty(&self) -> bool {
-        self.raw.is_empty() && self.many.as_ref().is_none_or(|many| many.is_empty())
+        self.zeros == 0 && self.raw.is_empty() && self.many.as_ref().is_none_or(|many| many.is_empty())
     }
 
     /// Writes them and empties it.
@@ -110,6 +117,10 @@ impl Times1s {
             Some(many) => many,
             None => scratch.of(metric),
         };
+        let zeros = std::mem::take(&mut self.zeros);
+        if zeros > 0 {
+            buckets.add(0, zeros);
+        }
         buckets.add_all(&self.raw);
         self.raw.clear();
         buckets.encode(out);
@@ -185,13 +196,20 @@ impl Ledger {
     /// Books a datagram that is sent at `sent`, and was to leave at `at`: generated, and sent by the schedule.
     #[inline]
     pub fn datagram(&mut self, member: u32, datagram: &Datagram, sent: Time, start: Time) {
+        let gap = self.gap(member, datagram.stream, sent);
+        self.datagram_after(gap, member, datagram, sent, start);
+    }
+
+    /// The same, so long after the stream's send before.
+    #[inline]
+    pub fn datagram_after(&mut self, gap: Option<Span>, member: u32, datagram: &Datagram, sent: Time, start: Time) {
         let Datagram { stream, seq, intended, at, payload, .. } = *datagram;
         self.tally.generated += 1;
         self.tally.attempts += 1;
         self.tally.datagrams_sent += 1;
         self.tally.bytes_sent += u64::from(payload.bytes);
         self.record(Metric::Lag, sent.since(at));
-        self.departs(member, stream, sent);
+        self.departs(gap);
         let (place, intended) = (u64::from(member) << 32 | u64::from(stream), intended.since(start).as_nanos());
         self.schedule = self.schedule.wrapping_add(mix(place, seq, intended, u64::from(payload.bytes)));
     }
@@ -208,10 +226,16 @@ impl Ledger {
         variation.steps.into_iter().flatten().for_each(|step| self.record(Metric::Ipdv, step));
     }
 
-    /// A stream sends now.
+    /// A stream sends now: how long after its send before, if there was one.
     #[inline]
-    fn departs(&mut self, member: u32, stream: u32, now: Time) {
-        if let Some(gap) = self.streams.at(member, stream).and_then(|stream| stream.sends(now)) {
+    pub fn gap(&mut self, member: u32, stream: u32, now: Time) -> Option<Span> {
+        self.streams.at(member, stream)?.sends(now)
+    }
+
+    /// A stream has sent, so long after the send before.
+    #[inline]
+    fn departs(&mut self, gap: Option<Span>) {
+        if let Some(gap) = gap {
             self.record(Metric::InterDeparture, gap);
         }
     }
@@ -219,7 +243,14 @@ impl Ledger {
     /// Books an attempt that was handed to the carrier. `member` is the sender's number among all of its actor.
     #[inline]
     pub fn sent(&mut self, request: &Request, member: u32, times: &Times, spec: &StreamSpec) {
-        self.departs(member, request.stream, times.sent);
+        let gap = self.gap(member, request.stream, times.sent);
+        self.sent_after(gap, request, times, spec);
+    }
+
+    /// The same, so long after the stream's send before.
+    #[inline]
+    pub fn sent_after(&mut self, gap: Option<Span>, request: &Request, times: &Times, spec: &StreamSpec) {
+        self.departs(gap);
         self.tally.attempts += 1;
         self.tally.bytes_sent += u64::from(request.payload.bytes);
         self.record(Metric::Lag, times.sent.since(times.ready));
@@ -243,6 +274,36 @@ impl Ledger {
         stopping: bool,
         spec: &StreamSpec,
     ) -> bool {
+        let jitter = self.jitter(request, member, outcome);
+        self.outcome_with(jitter, request, member, outcome, stopping, spec)
+    }
+
+    /// How the response varies from those of its stream before, after an outcome that has a time.
+    #[inline]
+    pub fn jitter(&mut self, request: &Request, member: u32, outcome: &Outcome) -> Option<Span> {
+        let transit = self.transit(outcome)?;
+        self.streams.at(member, request.stream)?.jitter.arrived(transit)
+    }
+
+    /// The response time of a success, ns, as estimates of jitter want it; `None` if it has none.
+    #[inline]
+    pub fn transit(&self, outcome: &Outcome) -> Option<i64> {
+        let Outcome { status, times, .. } = outcome;
+        (*status == Status::Success && !self.untimed)
+            .then(|| i64::try_from(times.done.since(times.intended).as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// The same as [`Ledger::outcome`] where the stream's jitter is kept elsewhere.
+    #[inline]
+    pub fn outcome_with(
+        &mut self,
+        jitter: Option<Span>,
+        request: &Request,
+        member: u32,
+        outcome: &Outcome,
+        stopping: bool,
+        spec: &StreamSpec,
+    ) -> bool {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(request, member, outcome);
         }
@@ -253,8 +314,6 @@ impl Ledger {
             self.record(Metric::Service, service);
             let response = times.done.since(times.intended);
             self.record(Metric::Response, response);
-            let transit = i64::try_from(response.as_nanos()).unwrap_or(i64::MAX);
-            let jitter = self.streams.at(member, request.stream).and_then(|s| s.jitter.arrived(transit));
             jitter.into_iter().for_each(|jitter| self.record(Metric::Jitter, jitter));
             if spec.threshold.is_some_and(|limit| service > limit) {
                 self.tally.deadline_missed += 1;
@@ -275,12 +334,6 @@ impl Ledger {
             Status::Rejected => self.tally.turned_away += 1,
             _ => self.tally.unserved += 1,
         }
-    }
-
-    /// Reads what is kept of a member's first stream, so that it is near when it is wanted.
-    #[inline]
-    pub fn warm(&self, member: u32) -> u64 {
-        self.streams.warm(member)
     }
 
     /// Records one time.
@@ -321,11 +374,11 @@ impl Ledger {
     }
 
     /// The group's own counters by name; a metric with recorded values gives its sum, and `_values` and `_max` beside it.
-    pub fn counts(&self, names: &[&'static str]) -> Vec<(String, u64)> {
+    pub fn counts(&self, names: &[MetricName]) -> Vec<(String, u64)> {
         let mut all = Vec::with_capacity(names.len());
         for (place, name) in names.iter().enumerate() {
             let own = self.own.get(place).copied().unwrap_or_default();
-            all.push(((*name).to_owned(), own.count));
+            all.push((name.to_string(), own.count));
             if own.recorded > 0 {
                 all.push((format!("{name}_values"), own.recorded));
                 all.push((format!("{name}_max"), own.max));
@@ -415,7 +468,8 @@ mod tests {
         for count in [1_u64, 100, FEW_MAX as u64, FEW_MAX as u64 + 1, 10_000, 3] {
             let mut expected = histogram();
             for i in 0..count {
-                let nanos = i * 7_919 % 1_000_003 + 1;
+                // a few are zero, which are counted apart
+                let nanos = if i % 5 == 3 { 0 } else { i * 7_919 % 1_000_003 + 1 };
                 ledger.record(Metric::Service, Span::from_nanos(nanos));
                 expected.saturating_record(nanos);
             }
@@ -459,7 +513,7 @@ mod tests {
         ledger.value(MetricId(MetricId::FIRST_OWN + 1), 9);
         ledger.count(MetricId::SKIPPED, 2);
         let expected = [("a", 3), ("b", 14), ("b_values", 2), ("b_max", 9)].map(|(n, v)| (n.to_owned(), v));
-        assert_eq!(ledger.counts(&["a", "b"]), expected);
+        assert_eq!(ledger.counts(&["a".into(), "b".into()]), expected);
         assert_eq!(ledger.tally.skipped, 2);
     }
 }

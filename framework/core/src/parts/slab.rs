@@ -1,5 +1,7 @@
 //! A table with stable slots and generations: a stale id is recognised, never mistaken.
 
+use super::near::fetch;
+
 /// Slots of `T`, reused; each reuse raises the slot's generation.
 #[derive(Debug)]
 pub struct Slab<T> {
@@ -78,6 +80,12 @@ impl<T> Slab<T> {
         entry.0 = entry.0.wrapping_add(1);
         self.free.push(slot);
         entry.1.take().expect("a live slot")
+    }
+
+    /// Brings near what is in `slot`, which is wanted soon.
+    #[inline]
+    pub fn expect(&self, slot: u32) {
+        fetch(&self.slots, slot as usize);
     }
 
     /// Slots in use.

@@ -6,9 +6,9 @@ use crate::time::{Span, Time};
 /// Streams of one group that are watched, 24 bytes each. Those beyond have no gaps and no jitter.
 const WATCHED_MAX: usize = 1 << 20;
 
-/// One stream.
+/// One stream. Most actors have one: an engine may keep that beside what else it keeps of the actor.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stream {
+pub struct Stream {
     /// When it sent last, in ns and one more; 0 if it has not, which saves 8 bytes.
     sent: u64,
     /// Of its responses.
@@ -48,12 +48,6 @@ impl Streams {
             self.widen(row, stream)?;
         }
         self.rows.get_mut(row * self.width + stream)
-    }
-
-    /// Reads a member's first stream, so that it is near when it is wanted.
-    #[inline]
-    pub fn warm(&self, member: u32) -> u64 {
-        self.rows.get(member.wrapping_sub(self.first) as usize * self.width).map_or(0, |row| row.sent)
     }
 
     /// Makes room for a stream that was not seen before.

@@ -15,6 +15,10 @@ pub struct LinkSpec {
     /// Its name in the file: `default`, `from->to`, or the name of a cell.
     #[serde(skip)]
     pub name: String,
+    /// Whether it leads to a target outside, or back: nothing of ours is added to what goes over it, and whoever is there
+    /// answers.
+    #[serde(skip)]
+    pub outside: bool,
     /// What moves the traffic.
     #[serde(default)]
     pub carrier: Carrier,
@@ -101,6 +105,10 @@ pub struct LinkSpec {
     /// Pairs `from->to` that share the capacity, such as those of a radio cell. A link with members has a name of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
+    /// The link with `members` whose capacity, queue and classes it shares, though it has a carrier and a delay of its own. What it
+    /// leaves out it takes from that link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<String>,
     /// Who makes these properties true in emulation.
     #[serde(default)]
     pub impose: Impose,
@@ -266,6 +274,7 @@ impl LinkSpec {
         match self.carrier {
             Carrier::Udp => self.mode == DatagramMode::Echo,
             Carrier::Mqtt => self.qos() != Qos::AtMostOnce,
+            Carrier::Frames => false,
             _ => true,
         }
     }
@@ -275,10 +284,20 @@ impl LinkSpec {
         self.mqtt.as_ref().map_or(Qos::default(), |mqtt| mqtt.qos)
     }
 
-    /// Whether a receiver answers each request itself. Otherwise what arrives is counted, and the answer is an echo or the
-    /// broker's acknowledgement.
+    /// Whether whoever is there answers each request. Otherwise what arrives is counted, and the answer is an echo of ours
+    /// or the broker's acknowledgement.
     pub fn is_answered(&self) -> bool {
-        !self.carrier.stamps_payload()
+        !self.stamps_payload() && self.carrier != Carrier::Frames
+    }
+
+    /// Whether our header takes the first bytes of each payload.
+    pub fn stamps_payload(&self) -> bool {
+        self.carrier.stamps_payload() && !self.outside
+    }
+
+    /// Whether its capacity is that of several pairs.
+    pub fn is_shared(&self) -> bool {
+        !self.members.is_empty() || self.shares.is_some()
     }
 
     /// Whether it says anything of a path beyond its carrier: something that can be imposed.
@@ -317,6 +336,7 @@ impl Default for LinkSpec {
     fn default() -> Self {
         LinkSpec {
             name: String::new(),
+            outside: false,
             carrier: Carrier::default(),
             connection: Connection::default(),
             pipeline: 1,
@@ -342,6 +362,7 @@ impl Default for LinkSpec {
             queue_packets: None,
             scheduler: Scheduler::default(),
             members: Vec::new(),
+            shares: None,
             impose: Impose::default(),
             gilbert_elliott: None,
             codel: None,

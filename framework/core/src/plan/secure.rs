@@ -14,8 +14,9 @@ pub const STREAM_WINDOW: ByteSize = ByteSize(65_535);
 /// The same of a whole connection. Source: RFC 9113 §6.9.2; assumed for HTTP/3 as above.
 pub const CONNECTION_WINDOW: ByteSize = ByteSize(65_535);
 
-/// TLS 1.3 on a link (RFC 8446). Without files each process makes an authority and a certificate of its own for the run
-/// and tells the others of the authority alone; keys stay in its memory.
+/// TLS on a link: 1.3 (RFC 8446), and to targets outside 1.2 (RFC 5246) where they have no other. Those are trusted as the
+/// system trusts unless `ca` names a file. Between actors each process without files makes an authority and a
+/// certificate of its own for the run and tells the others of the authority alone; keys stay in its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
@@ -25,16 +26,27 @@ pub struct TlsSpec {
     /// Whether a new connection takes up where an earlier one to the same target ended.
     #[serde(default)]
     pub handshake: TlsHandshake,
-    /// A PEM file of authorities that are trusted, relative to the experiment, in place of those of the run.
+    /// A PEM file of authorities that are trusted, relative to the experiment, in place of those of the run or the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     /// A PEM file with a certificate and those between it and its authority: of receivers, and of senders where `mode` is
-    /// `mutual`. Needs `key`.
+    /// `mutual` or the target is outside. Needs `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
     /// A PEM file with its private key. It is read where the node runs and never travels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Whether a target outside may show any certificate. The verdict says so.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub insecure: bool,
+    /// The name that a target outside is asked for, and that its certificate must be of, in place of the URL's host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(b: &bool) -> bool {
+    !*b
 }
 
 /// Who shows a certificate.
@@ -65,10 +77,11 @@ impl LinkSpec {
         self.is_encrypted().then(|| self.tls.clone().unwrap_or_default())
     }
 
-    /// Whether it is encrypted: HTTP/3 always is, carriers that are not HTTP never are.
+    /// Whether it is encrypted: HTTP/3 always is, carriers that are not HTTP are towards targets outside alone.
     pub fn is_encrypted(&self) -> bool {
         match self.carrier {
             Carrier::Http1 | Carrier::Http2 => self.tls.is_some(),
+            Carrier::Tcp | Carrier::Mqtt => self.tls.is_some() && self.outside,
             carrier => carrier == Carrier::Http3,
         }
     }

@@ -85,6 +85,8 @@ pub struct Works {
     pub module: Module,
     /// Frames are cut into packets of so many bytes; requests over a carrier with answers need not be.
     pub cut: u32,
+    /// Row of the diagram's steps, if it is one.
+    pub step: Option<u16>,
     pub(super) lasts: Option<Drawn>,
     pub(super) gaps: Option<Drawn>,
     pub(super) sizes: Option<Drawn>,
@@ -122,6 +124,7 @@ impl Works {
     fn new(name: &str, module: &Module) -> Result<Self, BuildError> {
         Ok(Works {
             name: name.to_owned(),
+            step: None,
             lasts: Drawn::of(module.lasts.as_ref())?,
             gaps: Drawn::of(module.gaps.as_ref())?,
             sizes: Drawn::of(module.sizes.as_ref())?,
@@ -137,8 +140,11 @@ impl Works {
         })
     }
 
-    /// The size of a file or of a page's main object, bytes.
+    /// The size of a file, of a page's main object, or of a step's answer, bytes; 0 if that is left to the receiver.
     pub fn first_object(&self, rng: &mut RngStream) -> u32 {
+        if self.module.kind == Kind::Step {
+            return self.module.bytes.map_or(0, |size| size.0 as u32);
+        }
         let drawn = if self.module.kind == Kind::Web { &self.main } else { &self.sizes };
         bytes(drawn.as_ref(), self.module.bytes.map(|size| size.0), rng)
     }
@@ -177,7 +183,11 @@ impl Chain {
         }
         let row = |name: &str| diagram.states.keys().position(|key| key == name).unwrap_or(0) as u16;
         let modules = diagram.modules.iter().map(|(name, module)| Works::new(name, module));
-        let modules: Vec<Works> = modules.collect::<Result<_, _>>()?;
+        let mut modules: Vec<Works> = modules.collect::<Result<_, _>>()?;
+        for (row, (name, step)) in diagram.steps().enumerate() {
+            let module = Module::of_step(step, diagram.usual_body_bytes(step));
+            modules.push(Works { step: Some(row as u16), ..Works::new(name, &module)? });
+        }
         let mut phases = Vec::new();
         let mut states = Vec::new();
         for (number, (name, state)) in diagram.states.iter().enumerate() {
@@ -246,6 +256,10 @@ fn stay(number: u16, state: &State, diagram: &Diagram, phases: &mut Vec<PhaseRow
     }
     if let Some(module) = &state.module {
         return Ok(Stay::Flow(diagram.modules.keys().position(|name| name == module).unwrap_or(0)));
+    }
+    if state.step.is_some() {
+        let before = diagram.states.values().take(usize::from(number)).filter(|state| state.step.is_some());
+        return Ok(Stay::Flow(diagram.modules.len() + before.count()));
     }
     if !state.hyper.is_empty() {
         let rows = state.hyper.iter().enumerate();

@@ -7,6 +7,8 @@ use rehearsal_core::distribution::{Distribution, Quantity};
 use super::module::{Kind, Module, ROWS_MAX};
 use super::{Diagram, MODULES_MAX, STATES_MAX, State};
 
+mod steps;
+
 /// Largest difference from 1 that the probabilities of a state may add up to.
 const SUM_SLACK: f64 = 1e-6;
 /// Largest payload that a model may ask for, bytes. Assumed: what the emulator takes in as one answer.
@@ -57,6 +59,9 @@ impl Diagram {
         if flaws.0.is_empty() {
             self.ways(&mut flaws);
         }
+        if flaws.0.is_empty() {
+            self.values(&mut flaws);
+        }
         flaws.0
     }
 
@@ -68,6 +73,7 @@ impl Diagram {
             ("hypo", !state.hypo.is_empty()),
             ("coxian", !state.coxian.is_empty()),
             ("module", state.module.is_some()),
+            ("step", state.step.is_some()),
             ("final", state.last),
         ];
         let there: Vec<&str> = kinds.iter().filter(|(_, is)| *is).map(|(key, _)| *key).collect();
@@ -75,7 +81,7 @@ impl Diagram {
             [_] => {}
             [] => {
                 let reason = format!(
-                    "state `{name}` does not say how long a user stays: give it `stay`, `rates`, `hyper`, `hypo`, `coxian`, a `module`, or `final = true`"
+                    "state `{name}` does not say how long a user stays: give it `stay`, `rates`, `hyper`, `hypo`, `coxian`, a `module`, a `step`, or `final = true`"
                 );
                 return flaws.at(&["states", name], reason);
             }
@@ -85,6 +91,7 @@ impl Diagram {
             }
         }
         self.stay(name, state, flaws);
+        self.step(name, state, flaws);
         self.exits(name, state, flaws);
     }
 
@@ -154,7 +161,7 @@ impl Diagram {
                 "state `{name}` is absorbing: nothing says where users go from it; give it `to`, or `final = true` if they are to stay"
             );
             flaws.at(&["states", name], reason);
-        } else if state.module.is_none() && state.to.keys().all(|target| target == name) {
+        } else if !state.talks() && state.to.keys().all(|target| target == name) {
             let reason =
                 format!("state `{name}` is absorbing: it leads to itself alone; write `final = true` if it should");
             flaws.at(&["states", name, "to"], reason);
@@ -165,8 +172,9 @@ impl Diagram {
             ("impatient", !state.impatient.is_empty()),
             ("takes", state.takes.is_some()),
         ] {
-            if there && state.module.is_none() {
-                flaws.at(&["states", name, key], format!("state `{name}`: only a state with a `module` has `{key}`"));
+            if there && !state.talks() {
+                let reason = format!("state `{name}`: only a state with a `module` or a `step` has `{key}`");
+                flaws.at(&["states", name, key], reason);
             }
         }
         if !state.impatient.is_empty() && state.impatience.is_none() {
@@ -185,7 +193,7 @@ impl Diagram {
                     format!("state `{name}`: there is no transition to `{target}` that could have a condition"),
                 );
             }
-            if state.module.is_some() {
+            if state.talks() {
                 let reason =
                     format!("state `{name}`: the end of a flow cannot wait for a condition; put a state behind it");
                 flaws.at(&path, reason);
@@ -276,6 +284,9 @@ impl Diagram {
         }
         if module.emission.is_some() && module.every.is_none() {
             wrong("emission", "packets are spread over an interval: it needs `every`");
+        }
+        if let Some((key, reason)) = module.dash_fault() {
+            wrong(key, &reason);
         }
         if module.count == Some(0) {
             wrong("count", "a flow has at least one packet");

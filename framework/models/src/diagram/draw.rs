@@ -15,7 +15,7 @@ impl Diagram {
     pub fn dot(&self) -> String {
         let mut text = format!("digraph {:?} {{\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n", self.about.title);
         for (name, state) in &self.states {
-            let shape = if state.module.is_some() { "box" } else { "ellipse" };
+            let shape = if state.talks() { "box" } else { "ellipse" };
             let double = if state.last { ", peripheries=2" } else { "" };
             let _ = writeln!(text, "  {name:?} [shape={shape}{double}, label=\"{name}\\n{}\"];", self.inside(state));
         }
@@ -48,9 +48,9 @@ impl Diagram {
         }
         for (name, state) in &self.states {
             let (x, y) = place(name);
-            let fill = if state.module.is_some() { "#dbe9f9" } else { "#f4f4f4" };
+            let fill = if state.talks() { "#dbe9f9" } else { "#f4f4f4" };
             let style = format!("fill=\"{fill}\" stroke=\"#333\" stroke-width=\"{}\"", if state.last { 3 } else { 1 });
-            let _ = if state.module.is_some() {
+            let _ = if state.talks() {
                 let (left, top) = (x - STATE_R, y - STATE_R * 0.6);
                 let (width, height) = (STATE_R * 2.0, STATE_R * 1.2);
                 writeln!(
@@ -76,6 +76,9 @@ impl Diagram {
         if let Some(module) = &state.module {
             let kind = self.modules.get(module).map_or("", |module| module.kind.word());
             return if kind == module { kind.to_owned() } else { format!("{module}: {kind}") };
+        }
+        if let Some(step) = &state.step {
+            return step.title();
         }
         match state {
             State { last: true, .. } => "final".to_owned(),

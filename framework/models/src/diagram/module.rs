@@ -4,7 +4,8 @@
 
 use rehearsal_core::Span;
 use rehearsal_core::distribution::Distribution;
-use rehearsal_core::units::ByteSize;
+use rehearsal_core::script::StepSpec;
+use rehearsal_core::units::{BitRate, ByteSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +101,19 @@ pub struct Module {
     /// From the main object to the first request for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parsing: Option<Distribution<Span>>,
+    /// Bit rates that a video of `dash` is there in, from the lowest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ladder: Vec<BitRate>,
+    /// Play time of a segment of `dash`. Without it, 4 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Span>,
+    /// Play time that is loaded ahead by `dash`, at most. Without it, 30 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Span>,
+    /// Coefficient of variation of a segment's size around its rate, lognormal. Without it, 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2))]
+    pub cv: Option<f64>,
     /// Requests of one page that are under way at the same time. Without it, 6 (what browsers allow for one origin).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
@@ -124,6 +138,11 @@ pub enum Kind {
     Web,
     /// One file.
     File,
+    /// Video in segments, each loaded at the rate that the one before allowed, until enough is loaded ahead.
+    Dash,
+    /// A request that a state's `step` makes: no module is written so.
+    #[serde(skip)]
+    Step,
 }
 
 /// Which way payloads go, as seen from the user.
@@ -208,7 +227,7 @@ impl Codec {
 type Takes = (Kind, &'static str, &'static [&'static [&'static str]], &'static [&'static str]);
 
 const PACED: &[&str] = &["lasts", "count"];
-const TAKES: [Takes; 7] = [
+const TAKES: [Takes; 8] = [
     (
         Kind::Cbr,
         "cbr",
@@ -226,21 +245,66 @@ const TAKES: [Takes; 7] = [
     (Kind::Trace, "trace", &[PACED, &["every"], &["bits", "file"]], &["packet", "emission"]),
     (Kind::Web, "web", &[&["main"]], &["embedded", "objects", "less", "parsing", "parallel", "request"]),
     (Kind::File, "file", &[&["sizes", "bytes"]], &["direction", "request"]),
+    (Kind::Dash, "dash", &[PACED, &["ladder"]], &["segment", "buffer", "cv", "request"]),
 ];
 
 impl Kind {
     /// As it is written.
     pub fn word(self) -> &'static str {
-        TAKES.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, ..)| word)
+        TAKES.iter().find(|(kind, ..)| *kind == self).map_or("step", |(_, word, ..)| word)
     }
 
     /// Whether its flows end by answers rather than by time.
     pub const fn waits(self) -> bool {
-        matches!(self, Kind::Web | Kind::File)
+        matches!(self, Kind::Web | Kind::File | Kind::Dash | Kind::Step)
     }
 }
 
 impl Module {
+    /// With nothing set but its kind.
+    pub const fn plain(kind: Kind) -> Module {
+        Module {
+            kind,
+            lasts: None,
+            count: None,
+            every: None,
+            gaps: None,
+            jitter: None,
+            bytes: None,
+            sizes: None,
+            cycle: Vec::new(),
+            packet: None,
+            emission: None,
+            codec: None,
+            talk: None,
+            silence: None,
+            gop: None,
+            i: None,
+            p: None,
+            b: None,
+            bits: Vec::new(),
+            file: None,
+            direction: None,
+            request: None,
+            main: None,
+            embedded: None,
+            objects: None,
+            less: None,
+            parsing: None,
+            ladder: Vec::new(),
+            segment: None,
+            buffer: None,
+            cv: None,
+            parallel: None,
+        }
+    }
+
+    /// What a step comes to: a request of so many bytes, and an answer.
+    pub fn of_step(step: &StepSpec, body_bytes: u32) -> Module {
+        let (bytes, request) = (step.answer, Some(ByteSize(u64::from(body_bytes))));
+        Module { bytes, request, ..Module::plain(Kind::Step) }
+    }
+
     /// Payload of a request for something that is loaded down, bytes.
     pub fn request_bytes(&self) -> u32 {
         self.request.map_or(328, |size| size.0 as u32)
@@ -323,6 +387,10 @@ impl Module {
             ("objects", self.objects.is_some()),
             ("less", self.less.is_some()),
             ("parsing", self.parsing.is_some()),
+            ("ladder", !self.ladder.is_empty()),
+            ("segment", self.segment.is_some()),
+            ("buffer", self.buffer.is_some()),
+            ("cv", self.cv.is_some()),
             ("parallel", self.parallel.is_some()),
         ];
         all.iter().filter(|(_, is)| *is).map(|(key, _)| *key).collect()

@@ -60,7 +60,8 @@ impl Works {
     pub fn flow(&self) -> Flow {
         let (interval, unit_packets, unit_bytes) = match self.module.kind {
             Kind::Web => return self.page(),
-            Kind::File => {
+            Kind::Dash => return self.video(),
+            Kind::File | Kind::Step => {
                 let bytes = self.mean_bytes();
                 return Flow { seconds: 0.0, packets: 1.0, bytes };
             }
@@ -155,7 +156,7 @@ impl Works {
 }
 
 /// Packets that a frame is cut into, in the mean: the sum of P(size > k · packet) over k from 0 on.
-fn pieces(law: &Law, packet: f64) -> f64 {
+pub(super) fn pieces(law: &Law, packet: f64) -> f64 {
     let mut sum = 1.0;
     for k in 1..1_000_000 {
         let more = law.survival(f64::from(k) * packet);

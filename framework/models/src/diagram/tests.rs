@@ -10,9 +10,11 @@ use rehearsal_core::{RngStream, Span, Time};
 use super::figures::Trial;
 use super::*;
 
+mod dash;
 mod exact;
 mod laws;
 mod refused;
+mod steps;
 
 pub(super) fn rng(purpose: &str, stream: u32) -> RngStream {
     RngStream::new(Seed { seed: 7, repetition: 0, group: "users/main", member: 0, stream, purpose })
@@ -45,36 +47,7 @@ pub(super) fn packets(every: Span, lasts: Distribution<Span>) -> Module {
 }
 
 pub(super) fn module(kind: module::Kind) -> Module {
-    Module {
-        kind,
-        lasts: None,
-        count: None,
-        every: None,
-        gaps: None,
-        jitter: None,
-        bytes: None,
-        sizes: None,
-        cycle: Vec::new(),
-        packet: None,
-        emission: None,
-        codec: None,
-        talk: None,
-        silence: None,
-        gop: None,
-        i: None,
-        p: None,
-        b: None,
-        bits: Vec::new(),
-        file: None,
-        direction: None,
-        request: None,
-        main: None,
-        embedded: None,
-        objects: None,
-        less: None,
-        parsing: None,
-        parallel: None,
-    }
+    Module::plain(kind)
 }
 
 /// Idle for 60 s, then a call of 20 s with a packet every 100 ms.

@@ -13,6 +13,10 @@ use super::emitter::Emitter;
 use super::module::Kind;
 use super::{Ending, after};
 
+mod dash;
+
+use dash::Video;
+
 /// A user whose flow failed at once goes on after this time. Assumed: long enough to bound the loop of trying again.
 const FRUITLESS_MIN: Span = Span::from_millis(1);
 
@@ -82,6 +86,8 @@ enum Work {
     Paced { emitter: Emitter, bytes: u32 },
     /// A page, or a file, which is a page of one object.
     Page { main: bool, left: u32, open: u32, failed: bool },
+    /// A video in segments.
+    Dash(Video),
     /// It has ended so; its user waits to go on.
     Over(Ending),
 }
@@ -90,7 +96,7 @@ enum Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Packet,
-    /// The main object is parsed.
+    /// The main object is parsed, or there is room for another segment.
     Parsed,
     End,
     Patience,
@@ -178,6 +184,7 @@ impl Traffic {
                 self.pace(user, number);
             }
             (What::Parsed, Work::Page { .. }) => self.load(user, number, at, wishes),
+            (What::Parsed, Work::Dash(_)) => self.ask_segment(user, number, at, wishes),
             (What::End, Work::Over(ending)) => {
                 let ending = *ending;
                 self.finish(user, at, ending, wishes);
@@ -185,7 +192,7 @@ impl Traffic {
             (What::End, _) => self.finish(user, at, Ending::Done, wishes),
             (What::Patience, Work::Over(_)) => {}
             (What::Patience, work) => {
-                if matches!(work, Work::Page { .. }) {
+                if matches!(work, Work::Page { .. } | Work::Dash(_)) {
                     wishes.push(Wish::GiveUp { user, flow: number });
                 }
                 self.finish(user, at, Ending::Impatient, wishes);
@@ -200,6 +207,9 @@ impl Traffic {
         let (now, chain) = (self.now, Arc::clone(&self.chain));
         let Some(one) = self.flow(user, flow) else { return };
         let module = usize::from(one.module);
+        if matches!(one.work, Work::Dash(_)) {
+            return self.segment_came(user, flow, now, fine, wishes);
+        }
         let Work::Page { main, left, open, failed } = &mut one.work else { return };
         *open = open.saturating_sub(1);
         *failed |= !fine;
@@ -305,9 +315,14 @@ impl Traffic {
             }
             let waits = works.module.kind.waits();
             let work = if waits {
-                let bytes = works.first_object(rng);
+                let is_video = works.module.kind == Kind::Dash;
+                let bytes = if is_video { works.segment_bytes(0, rng) } else { works.first_object(rng) };
                 wishes.push(Wish::Load { at: now, user, module: module as u16, flow: number, bytes });
-                Work::Page { main: false, left: 0, open: 1, failed: false }
+                if is_video {
+                    Work::Dash(Video::new(works.segments(rng), now, bytes))
+                } else {
+                    Work::Page { main: false, left: 0, open: 1, failed: false }
+                }
             } else {
                 Work::Paced { emitter: Emitter::new(works, now, rng), bytes: 0 }
             };

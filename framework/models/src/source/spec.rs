@@ -60,6 +60,12 @@ impl SourceSpec {
     pub fn new(cx: &GroupContext<'_>, wiring: &mut dyn Wiring, spoiled: RecipeId) -> Result<Arc<Self>, BuildError> {
         let params = cx.sender.ok_or_else(|| BuildError::of("to", "a sender needs to know where to"))?;
         let targets = wiring.target(&params.to)?;
+        if targets.carrier == Carrier::Frames {
+            return Err(BuildError::of(
+                "to",
+                "only a `replayer` has whole frames to send: take another `carrier` for the link",
+            ));
+        }
         // a node that runs in another process ends by what is said there
         let here = cx.run.nodes.iter().any(|node| node.name == cx.node);
         check(params, &targets, here.then_some(cx.run.stop))?;
@@ -78,9 +84,13 @@ impl SourceSpec {
     /// # Errors
     /// [`BuildError`] if a datagram would be too short or too long.
     pub fn check_bytes(&self, key: &'static str, min: u64, max: u64) -> Result<(), BuildError> {
-        let echo = self.targets.carrier == Carrier::Udp && self.targets.exchange;
-        let least = if echo { u64::from(ECHO_BYTES) } else { DATAGRAM_BYTES_MIN };
-        if !self.targets.carrier.stamps_payload() || (min >= least && max <= DATAGRAM_BYTES_MAX) {
+        let least = match self.targets {
+            Targets { stamps: false, .. } => 0,
+            Targets { carrier: Carrier::Udp, exchange: true, .. } => u64::from(ECHO_BYTES),
+            _ => DATAGRAM_BYTES_MIN,
+        };
+        let bounded = self.targets.stamps || self.targets.carrier == Carrier::Udp;
+        if !bounded || (min >= least && max <= DATAGRAM_BYTES_MAX) {
             return Ok(());
         }
         let bounds = format!("a datagram carries {least}B to {DATAGRAM_BYTES_MAX}B");
@@ -160,6 +170,7 @@ impl SourceSpec {
                 Some(index) => Scatter::Dispersion((index * 1e3).round() as u64),
                 None => Scatter::Unknown,
             }),
+            offered: None,
             ports: 1,
         }
     }

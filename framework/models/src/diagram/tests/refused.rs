@@ -105,5 +105,5 @@ fn conditions_and_starts_are_checked() {
     let (path, _) = flaw(|d| d.start = to(&[("nowhere", 1.0)]));
     assert_eq!(path, "start.nowhere");
     let (_, reason) = flaw(|d| state(d, "idle").impatience = Some(constant(Span::from_secs(1))));
-    assert!(reason.contains("only a state with a `module` has `impatience`"), "{reason}");
+    assert!(reason.contains("only a state with a `module` or a `step` has `impatience`"), "{reason}");
 }

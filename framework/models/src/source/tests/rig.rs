@@ -60,6 +60,7 @@ impl Wiring for Bench {
             len: self.len,
             carrier: self.carrier,
             exchange: self.carrier != Carrier::Udp,
+            stamps: self.carrier.stamps_payload(),
         })
     }
     fn instances(&mut self, _: &str) -> Result<Vec<std::ops::Range<u32>>, BuildError> {
@@ -78,7 +79,7 @@ impl Wiring for Bench {
     fn file(&mut self, _: &std::path::Path) -> Result<bytes::Bytes, BuildError> {
         Err(BuildError::group("no files here"))
     }
-    fn metric(&mut self, _: &'static str) -> MetricId {
+    fn metric_named(&mut self, _: rehearsal_core::kind::MetricName) -> MetricId {
         ENCODE_FAILED
     }
     fn rng(&self, member: u32, stream: u32, purpose: &str) -> RngStream {
