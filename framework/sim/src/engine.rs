@@ -95,6 +95,9 @@ impl Simulation {
                 self.world.idle();
                 continue;
             };
+            if let Some(place) = self.world.look_ahead() {
+                self.pools[place.group].expect(place.index);
+            }
             if self.witness.is_some() {
                 self.pace();
             }

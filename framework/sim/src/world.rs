@@ -14,7 +14,7 @@ use rehearsal_core::parts::slab::Slab;
 use rehearsal_core::plan::Plan;
 use rehearsal_core::run::Fault;
 use rehearsal_core::sink::Sink;
-use rehearsal_core::{Command, Event, ExchangeId, Outbox, RecipeId, Span, Time, TimerKey, WorkKey, WorkResult};
+use rehearsal_core::{Command, Event, ExchangeId, Outbox, RecipeId, Span, Time, TimerKey, Work, WorkKey, WorkResult};
 use rehearsal_models::path::Links;
 use rehearsal_models::seen::Arrivals;
 
@@ -51,9 +51,6 @@ use work::Made;
 
 /// log2 of a beat, ns: 67 ms. A loop that costs nothing advances by a nanosecond at a time, so shorter would not catch it.
 const BEAT_BITS: u32 = 26;
-
-/// With more actors than this, what is kept of them does not fit into a core's caches. Assumed: 200 B each, and 2 MB.
-const WIDE: usize = 10_000;
 
 /// How far the run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -226,14 +223,11 @@ impl World {
             self.events_end = self.events_max.min(self.events.saturating_add(self.beat_events_max));
         }
         self.now = at;
-        if self.seats.len() > WIDE {
-            self.look_ahead();
-        }
         Some(entry)
     }
 
-    /// Queues an event of `source`.
-    #[inline]
+    /// Queues an event of `source`. Where it is written, its class is known, and so is its lane.
+    #[inline(always)]
     fn push(&mut self, at: Time, class: Class, source: u32, payload: u64) {
         assert!(at >= self.now, "an event in the past: {at} at {}", self.now);
         let seat = &mut self.seats[source as usize];
@@ -259,9 +253,9 @@ impl World {
             if self.costs.is_some() && self.holds(&entry) {
                 return None;
             }
-            let due = self.timers.fire(high, low, self.now)?;
+            let (key, due) = self.fire(&entry)?;
             self.fold(&entry);
-            return Some((entry.source(), What::Timer { key: self.timer_key(entry.source(), low), due }));
+            return Some((entry.source(), What::Timer { key, due }));
         }
         self.fold(&entry);
         match class {
@@ -355,30 +349,52 @@ impl World {
         }
     }
 
-    /// Grants an actor's wishes, in their order.
-    #[inline(never)]
+    /// Books an event that was handled, and grants what its actor wishes.
+    #[inline(always)]
     pub(crate) fn apply(&mut self, place: Place, outbox: &mut Outbox, sink: &mut dyn Sink) {
-        let me = place.actor;
         self.events += 1;
         if self.events >= self.events_end {
-            self.runaway(me);
+            self.runaway(place.actor);
         }
-        while let Some(command) = outbox.take() {
+        if !outbox.is_empty() {
+            self.grant_all(place, outbox, sink);
+        }
+    }
+
+    /// Grants an actor's wishes, in their order. What is frequent is read where it lies.
+    #[inline(never)]
+    fn grant_all(&mut self, place: Place, outbox: &mut Outbox, sink: &mut dyn Sink) {
+        let me = place.actor;
+        for command in outbox.wishes() {
             match command {
-                Command::SetTimer { key, at } => self.set_timer(place, key, at),
-                Command::CancelTimer { key } => self.cancel_timer(place, key),
+                Command::SetTimer { key, at } => self.set_timer(place, *key, *at),
                 Command::Request(request) => self.request(place, request),
-                Command::Abort(token) => self.abort(me, token),
-                Command::Send(datagram) => self.send(me, datagram),
-                Command::Respond { exchange, reply } => self.respond(me, exchange, reply),
-                Command::Work { key, work } => self.work(me, key, work, sink),
-                Command::Publish { subject, body } => self.say(me, subject, body),
-                Command::Flow(spec) => self.begin_flow(me, &spec),
-                Command::FlowSet { flow, set } => self.set_flow(me, flow, set),
-                Command::Count { metric, by } => self.count(me, metric, by),
-                Command::Record { metric, value } => self.value(me, metric, value),
-                Command::Finished => self.finished(me),
+                Command::Respond { exchange, reply } => self.respond(me, *exchange, reply),
+                Command::Work { key, work: Work::Pause(span) } => self.pause(me, *key, *span),
+                other => self.grant(place, std::mem::replace(other, Command::Finished), sink),
             }
+        }
+        outbox.clear();
+    }
+
+    /// Grants one wish.
+    #[inline]
+    fn grant(&mut self, place: Place, command: Command, sink: &mut dyn Sink) {
+        let me = place.actor;
+        match command {
+            Command::SetTimer { key, at } => self.set_timer(place, key, at),
+            Command::CancelTimer { key } => self.cancel_timer(place, key),
+            Command::Request(request) => self.request(place, &request),
+            Command::Abort(token) => self.abort(me, token),
+            Command::Send(datagram) => self.send(me, datagram),
+            Command::Respond { exchange, reply } => self.respond(me, exchange, &reply),
+            Command::Work { key, work } => self.work(me, key, work, sink),
+            Command::Publish { subject, body } => self.say(me, subject, body),
+            Command::Flow(spec) => self.begin_flow(me, &spec),
+            Command::FlowSet { flow, set } => self.set_flow(me, flow, set),
+            Command::Count { metric, by } => self.count(me, metric, by),
+            Command::Record { metric, value } => self.value(me, metric, value),
+            Command::Finished => self.finished(me),
         }
     }
 }

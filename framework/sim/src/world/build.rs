@@ -18,7 +18,7 @@ use super::cores::{Desk, Machine};
 use super::costs::{Costs, Store};
 use super::messages::CONTROL_LATENCY;
 use super::pacing::Pacer;
-use super::seats::{GroupState, NodeState, Seat};
+use super::seats::{GroupState, NodeState, Seat, TIMERS_NEAR};
 use super::timers::Timers;
 use super::{Phase, World};
 use crate::SimOptions;
@@ -106,7 +106,7 @@ struct Cast {
     groups: Vec<GroupState>,
     /// One for each actor, and the engine's.
     seats: Vec<Seat>,
-    /// All timers of all actors.
+    /// Marks of timers that are in no seat.
     timers: u32,
 }
 
@@ -135,7 +135,7 @@ impl Cast {
             }
             state.dscp = plan.dscp(group.node, group.row);
             cast.groups.push(state);
-            cast.timers += stride * count;
+            cast.timers += stride.saturating_sub(TIMERS_NEAR as u32) * count;
             cast.pools.push(group.pool);
         }
         cast.seats.push(Seat { group: u32::MAX, ..Seat::default() });
@@ -175,7 +175,7 @@ fn state_of(group: &Group, timers: u32, stride: u32, local: bool) -> GroupState 
         metrics: group.metrics.clone(),
         snapshot: group.snapshot,
         dscp: Dscp::DF,
-        gates: Gates::new(group.streams.unwrap_or(StreamSpec::UNDECLARED), count),
+        gates: Gates::lent(group.streams.unwrap_or(StreamSpec::UNDECLARED), count),
         ledger: Ledger::default(),
         delivered: 0,
     }

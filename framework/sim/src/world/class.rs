@@ -27,7 +27,7 @@ pub(crate) enum Class {
     Datagram,
     /// A message reaches a reader: (actor, slot of the letter).
     Message,
-    /// A timer of the source: (mark, timer).
+    /// A timer of the source: (mark, key).
     Timer,
     /// An attempt was planned for now: (generation, slot of the exchange).
     Send,
@@ -85,7 +85,7 @@ impl Class {
             Class::Message => Some(0),
             Class::Request => Some(1),
             Class::Outcome => Some(2),
-            // the timers of an actor stand side by side, and what is periodic of two neighbours seldom both are
+            // of an actor's timers seldom all are periodic
             Class::Timer => Some(3 + (payload & 1) as usize),
             _ => None,
         }

@@ -112,10 +112,10 @@ impl World {
         let sent = flight.due + (self.now.since(flight.due) - flight.cost);
         flight.sent = Some(sent);
         let (from, datagram) = (flight.from, Datagram { at: flight.due, ..flight.datagram });
-        let row = self.seats[from as usize].group as usize;
-        let group = &mut self.groups[row];
-        let member = group.first_member + from - group.base;
-        group.ledger.datagram(member, &datagram, sent, origin);
+        let seat = &mut self.seats[from as usize];
+        let group = &mut self.groups[seat.group as usize];
+        let (gap, member) = (group.gap(seat, from, datagram.stream, sent), group.member(from));
+        group.ledger.datagram_after(gap, member, &datagram, sent, origin);
         let Some(to) = self.subjects.owner(datagram.to) else {
             self.vanish(slot);
             return None;

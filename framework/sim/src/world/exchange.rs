@@ -57,13 +57,13 @@ pub(super) enum Stage {
 }
 
 impl Exchange {
-    /// What `from` wants to send.
+    /// What `from` wants to send at `at`.
     #[inline]
-    pub(super) fn planned(from: u32, request: Request) -> Self {
-        let times = Times { intended: request.intended, ready: request.at, sent: request.at, done: request.at };
+    pub(super) fn planned(from: u32, request: &Request, at: Time) -> Self {
+        let times = Times { intended: request.intended, ready: at, sent: at, done: at };
         let again = request.attempt > 0;
         Exchange {
-            request,
+            request: Request { at, ..*request },
             outcome: Outcome { status: Status::Unsent, times, reply_bytes: 0 },
             arrived: Time::ZERO,
             from,

@@ -76,17 +76,12 @@ impl World {
         }
         let (path, to, had) = (x.path, x.to, std::mem::take(&mut x.taken));
         x.outcome.times.done = self.now;
-        let row = self.seats[actor as usize].group as usize;
+        let seat = &mut self.seats[actor as usize];
+        let row = seat.group as usize;
         let group = &mut self.groups[row];
-        let spec = group.gates.spec();
-        let member = group.first_member + x.from - group.base;
-        let settled = !x.generated || group.ledger.outcome(&x.request, member, &x.outcome, stopping, spec);
+        let settled = !x.generated || group.outcome(seat, x, stopping);
         if settled {
-            let next = if x.entered {
-                group.gates.leave(group.gates.index(actor - group.base, x.request.stream))
-            } else {
-                None
-            };
+            let next = if x.entered { group.leave(seat, actor, x.request.stream) } else { None };
             self.settled(row);
             if let Some(next) = next {
                 self.exchanges.at_mut(next).entered = true;

@@ -25,7 +25,7 @@ pub(super) struct Pacer {
 struct Held {
     actor: u32,
     mark: u32,
-    timer: u32,
+    key: u32,
     due: Time,
 }
 
@@ -44,16 +44,16 @@ impl Pacer {
 impl World {
     /// Keeps an actor's timer until its node wakes up; false if its time is now.
     pub(super) fn holds(&mut self, entry: &Entry) -> bool {
-        let (mark, timer) = ((entry.payload >> 32) as u32, entry.payload as u32);
+        let (mark, key) = ((entry.payload >> 32) as u32, entry.payload as u32);
         let (group, _) = self.place(entry.source());
         let node = self.groups[group].node;
         let quantum = self.nodes[node as usize].pacer.quantum;
-        if quantum.is_zero() || !self.groups[group].sends || self.timers.is_overdue(timer) || self.start.is_none() {
+        if quantum.is_zero() || !self.groups[group].sends || self.timers.is_overdue(key) || self.start.is_none() {
             return false;
         }
         let (now, origin) = (self.now, self.origin());
         let pacer = &mut self.nodes[node as usize].pacer;
-        pacer.held.push(Held { actor: entry.source(), mark, timer, due: now });
+        pacer.held.push(Held { actor: entry.source(), mark, key, due: now });
         if pacer.held.len() == 1 {
             let whole = now.since(origin).as_nanos().div_ceil(quantum.as_nanos()).saturating_mul(quantum.as_nanos());
             pacer.roused = false;
@@ -90,9 +90,9 @@ impl World {
         }
         pacer.epoch = pacer.epoch.wrapping_add(1);
         for held in std::mem::take(&mut pacer.held) {
-            let Held { actor, mark, timer, due } = held;
-            let timer = self.timers.overdue(timer, due);
-            self.push(self.now, Class::Timer, actor, words(mark, timer));
+            let Held { actor, mark, key, due } = held;
+            let key = self.timers.overdue(actor, key, due);
+            self.push(self.now, Class::Timer, actor, words(mark, key));
         }
     }
 }

@@ -64,7 +64,7 @@ impl World {
 
     /// An actor answers a request. An answer to what is answered already is ignored and counted.
     #[inline]
-    pub(super) fn respond(&mut self, actor: u32, exchange: ExchangeId, reply: Reply) {
+    pub(super) fn respond(&mut self, actor: u32, exchange: ExchangeId, reply: &Reply) {
         let (slot, generation) = (exchange.slot(), exchange.generation());
         if self.exchanges.get(slot, generation).is_some_and(|x| x.awaits(actor)) {
             self.answer(slot, reply.status, reply.payload.bytes);

@@ -12,22 +12,22 @@ use super::{Phase, Place, What, World};
 impl World {
     /// An actor wants to send one attempt.
     #[inline]
-    pub(super) fn request(&mut self, Place { actor, group, .. }: Place, mut request: Request) {
+    pub(super) fn request(&mut self, Place { actor, group, .. }: Place, request: &Request) {
         // the past means at once: a simulated generator is never late
-        request.at = request.at.max(self.now);
+        let at = request.at.max(self.now);
         if request.attempt == 0 {
             self.opened(group);
         }
         self.outcomes_due += 1;
-        let slot = self.exchanges.insert(Exchange::planned(actor, request));
+        let slot = self.exchanges.insert(Exchange::planned(actor, request, at));
         if self.phase != Phase::Running {
-            if request.at == self.now {
+            if at == self.now {
                 self.generate(slot);
             }
             self.decide(slot, Status::Unsent);
-        } else if request.at > self.now {
+        } else if at > self.now {
             let generation = self.exchanges.generation(slot);
-            self.push(request.at, Class::Send, actor, words(generation, slot));
+            self.push(at, Class::Send, actor, words(generation, slot));
         } else {
             self.admit(slot);
         }
@@ -50,10 +50,9 @@ impl World {
         if x.entered {
             return self.transmit(slot);
         }
-        let (group, index) = (self.seats[x.from as usize].group as usize, x.request.stream);
-        let group = &mut self.groups[group];
-        let gate = group.gates.index(x.from - group.base, index);
-        match group.gates.enter(gate, slot) {
+        let seat = &mut self.seats[x.from as usize];
+        let group = &mut self.groups[seat.group as usize];
+        match group.enter(seat, x.from, x.request.stream, slot) {
             Admission::Go => {
                 x.entered = true;
                 self.transmit(slot);
@@ -129,9 +128,10 @@ impl World {
         x.stage = Stage::Sent;
         x.outcome.times.sent = x.outcome.times.ready + (now.since(x.outcome.times.ready) - x.cost);
         let (from, deadline, path, to) = (x.from, x.request.deadline, x.path, x.to);
-        let group = &mut self.groups[self.seats[from as usize].group as usize];
-        let member = group.first_member + from - group.base;
-        group.ledger.sent(&x.request, member, &x.outcome.times, group.gates.spec());
+        let seat = &mut self.seats[from as usize];
+        let group = &mut self.groups[seat.group as usize];
+        let gap = group.gap(seat, from, x.request.stream, x.outcome.times.sent);
+        group.ledger.sent_after(gap, &x.request, &x.outcome.times, group.gates.spec());
         self.limit(slot, deadline);
         self.connected(slot);
         let path = self.links.at(path);

@@ -1,23 +1,36 @@
 //! What the world knows of each actor, group and node.
 
 use rehearsal_core::dscp::Dscp;
+use rehearsal_core::kind::MetricName;
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::parts::gates::Gates;
+use rehearsal_core::parts::gates::{Admission, Gates};
 use rehearsal_core::parts::ledger::Ledger;
+use rehearsal_core::parts::streams::Stream;
 use rehearsal_core::run::Fault;
 use rehearsal_core::subject::instance;
-use rehearsal_core::{MetricId, Status, SubjectId, Time};
+use rehearsal_core::{MetricId, Span, Status, SubjectId, Time};
 
 use super::World;
 use super::cores::Desk;
 use super::costs::Store;
+use super::exchange::Exchange;
 use super::pacing::Pacer;
 
-/// One actor. 24 bytes, read on every event.
+/// Timers whose marks are in an actor's seat; those of more are apart.
+pub(super) const TIMERS_NEAR: usize = 2;
+
+/// One actor, with all that is read of it on every event: one line of the caches.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Seat {
     /// Events that it has caused: the last part of an event's key.
     pub counter: u64,
+    /// What its first stream did last.
+    pub stream: Stream,
+    /// Marks of its first timers.
+    pub marks: [u32; TIMERS_NEAR],
+    /// Exchanges of its first stream that are under way.
+    pub under_way: u32,
     /// Row of the groups.
     pub group: u32,
     /// Messages on their way to it.
@@ -38,14 +51,14 @@ pub(super) struct GroupState {
     pub count: u32,
     /// Number of the first member over all instances of the node.
     pub first_member: u32,
-    /// First timer, and timers of each member.
+    /// The first mark that is in no seat, and timers of each member.
     pub timers: u32,
     pub stride: u32,
     pub local: bool,
     pub sends: bool,
     pub actor: String,
     pub kind: &'static str,
-    pub metrics: Vec<&'static str>,
+    pub metrics: Vec<MetricName>,
     pub snapshot: SubjectId,
     /// The class of what it sends.
     pub dscp: Dscp,
@@ -53,6 +66,55 @@ pub(super) struct GroupState {
     pub ledger: Ledger,
     /// Datagrams of this group that reached a receiver.
     pub delivered: u64,
+}
+
+impl GroupState {
+    /// The actor's number among all members.
+    #[inline]
+    pub(super) fn member(&self, actor: u32) -> u32 {
+        self.first_member + actor - self.base
+    }
+
+    /// An exchange of a member's stream comes to its gate.
+    #[inline]
+    pub(super) fn enter(&mut self, seat: &mut Seat, actor: u32, stream: u32, slot: u32) -> Admission {
+        let gate = self.gates.index(actor - self.base, stream);
+        if self.gates.is_first(stream) {
+            self.gates.enter_counted(&mut seat.under_way, gate, slot)
+        } else {
+            self.gates.enter(gate, slot)
+        }
+    }
+
+    /// An exchange of a member's stream is settled; the one that may go in its place, if one waits.
+    #[inline]
+    pub(super) fn leave(&mut self, seat: &mut Seat, actor: u32, stream: u32) -> Option<u32> {
+        let gate = self.gates.index(actor - self.base, stream);
+        if self.gates.is_first(stream) {
+            self.gates.leave_counted(&mut seat.under_way, gate)
+        } else {
+            self.gates.leave(gate)
+        }
+    }
+
+    /// A member's stream sends at `sent`: how long after its send before, if there was one.
+    #[inline]
+    pub(super) fn gap(&mut self, seat: &mut Seat, actor: u32, stream: u32, sent: Time) -> Option<Span> {
+        if stream == 0 { seat.stream.sends(sent) } else { self.ledger.gap(self.member(actor), stream, sent) }
+    }
+
+    /// Books the end of an attempt; true if the exchange is settled.
+    #[inline]
+    pub(super) fn outcome(&mut self, seat: &mut Seat, x: &Exchange, stopping: bool) -> bool {
+        let member = self.member(x.from);
+        let (request, outcome, ledger) = (&x.request, &x.outcome, &mut self.ledger);
+        let jitter = if request.stream == 0 {
+            ledger.transit(outcome).and_then(|transit| seat.stream.jitter.arrived(transit))
+        } else {
+            ledger.jitter(request, member, outcome)
+        };
+        ledger.outcome_with(jitter, request, member, outcome, stopping, self.gates.spec())
+    }
 }
 
 /// One node instance.

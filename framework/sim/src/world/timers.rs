@@ -3,75 +3,66 @@
 
 use std::collections::BTreeMap;
 
+use rehearsal_core::parts::heap::Entry;
 use rehearsal_core::{Time, TimerKey};
 
 use super::class::{Class, words};
+use super::seats::{GroupState, Seat, TIMERS_NEAR};
 use super::{Place, World};
 
 /// Below so many stale entries the queue is not rebuilt.
 const STALE_MIN: usize = 1024;
-/// Set in the timer's number when it was set for a time that had passed: its `due` is kept apart.
+/// Set in the timer's key when it was set for a time that had passed: its `due` is kept apart.
 const OVERDUE: u32 = 1 << 31;
 /// Set in a mark while an expiry is pending.
 const PENDING: u32 = 1;
 
-/// All timers of all actors, by number. 4 bytes each.
+/// What is known of timers beside the marks in their actors' seats.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
+    /// Marks that are in no seat, by group, member and key. 4 bytes each.
     marks: Vec<u32>,
-    overdue: BTreeMap<u32, Time>,
+    /// What those were set for that fire later, by actor and key.
+    overdue: BTreeMap<(u32, u32), Time>,
     stale: usize,
 }
 
+/// The mark of an actor's timer.
+#[inline]
+fn mark_of<'a>(seats: &'a mut [Seat], groups: &[GroupState], far: &'a mut [u32], actor: u32, key: u32) -> &'a mut u32 {
+    let seat = &mut seats[actor as usize];
+    let near = TIMERS_NEAR as u32;
+    if key < near {
+        return &mut seat.marks[key as usize];
+    }
+    let group = &groups[seat.group as usize];
+    &mut far[(group.timers + (actor - group.base) * (group.stride - near) + key - near) as usize]
+}
+
+/// Makes a mark new; an expiry that was pending is stale now. The new mark, and how many became stale.
+#[inline]
+fn renew(mark: &mut u32, pending: u32) -> (u32, usize) {
+    let stale = (*mark & PENDING) as usize;
+    *mark = (*mark & !PENDING).wrapping_add(2) | pending;
+    (*mark, stale)
+}
+
 impl Timers {
-    /// `count` timers, none set.
+    /// `count` marks that are in no seat.
     pub(super) fn new(count: u32) -> Self {
-        assert!(count < OVERDUE, "at most 2^31 timers");
         Timers { marks: vec![0; count as usize], ..Timers::default() }
     }
 
-    /// A new mark for `timer`; an expiry that was pending is stale now.
+    /// Whether a timer's key says that it fires later than it was set for.
     #[inline]
-    fn mark(&mut self, timer: u32, pending: u32) -> u32 {
-        let mark = &mut self.marks[timer as usize];
-        self.stale += (*mark & PENDING) as usize;
-        *mark = (*mark & !PENDING).wrapping_add(2) | pending;
-        *mark
+    pub(super) const fn is_overdue(&self, key: u32) -> bool {
+        key & OVERDUE != 0
     }
 
-    /// An expiry comes up: what it was set for, or `None` if it is stale.
-    #[inline]
-    pub(super) fn fire(&mut self, mark: u32, timer: u32, now: Time) -> Option<Time> {
-        let place = (timer & !OVERDUE) as usize;
-        let overdue = if timer & OVERDUE != 0 { self.overdue.remove(&timer) } else { None };
-        if self.marks[place] != mark {
-            self.stale = self.stale.saturating_sub(1);
-            return None;
-        }
-        self.marks[place] &= !PENDING;
-        Some(overdue.unwrap_or(now))
-    }
-
-    /// Whether a timer's number says that it fires later than it was set for.
-    #[inline]
-    pub(super) const fn is_overdue(&self, timer: u32) -> bool {
-        timer & OVERDUE != 0
-    }
-
-    /// The number of a timer that was set for `due` and fires later.
-    pub(super) fn overdue(&mut self, timer: u32, due: Time) -> u32 {
-        self.overdue.insert(timer | OVERDUE, due);
-        timer | OVERDUE
-    }
-
-    /// Reads a timer's mark, so that it is near when it is wanted.
-    #[inline]
-    pub(super) fn warm(&self, timer: u32) -> u32 {
-        self.marks[(timer & !OVERDUE) as usize]
-    }
-
-    fn live(&self, mark: u32, timer: u32) -> bool {
-        self.marks[(timer & !OVERDUE) as usize] == mark
+    /// The key of an actor's timer that was set for `due` and fires later.
+    pub(super) fn overdue(&mut self, actor: u32, key: u32, due: Time) -> u32 {
+        self.overdue.insert((actor, key | OVERDUE), due);
+        key | OVERDUE
     }
 }
 
@@ -79,17 +70,19 @@ impl World {
     /// Sets or moves a timer. One set for [`Time::MAX`] never expires.
     #[inline]
     pub(super) fn set_timer(&mut self, place: Place, key: TimerKey, at: Time) {
-        let Some(timer) = self.timer(place, key) else { return };
+        if !self.has_timer(place, key) {
+            return;
+        }
         let actor = place.actor;
         if at >= Time::MAX {
             return self.cancel_timer(place, key);
         }
-        let mark = self.timers.mark(timer, PENDING);
+        let mark = self.renew(actor, key, PENDING);
         if at < self.now {
-            self.timers.overdue.insert(timer | OVERDUE, at);
-            self.push(self.now, Class::Timer, actor, words(mark, timer | OVERDUE));
+            let key = self.timers.overdue(actor, key.0, at);
+            self.push(self.now, Class::Timer, actor, words(mark, key));
         } else {
-            self.push(at, Class::Timer, actor, words(mark, timer));
+            self.push(at, Class::Timer, actor, words(mark, key.0));
         }
         if self.timers.stale > STALE_MIN && self.timers.stale > self.queue.len() / 2 {
             self.rebuild();
@@ -99,37 +92,52 @@ impl World {
     /// Cancels a timer.
     #[inline]
     pub(super) fn cancel_timer(&mut self, place: Place, key: TimerKey) {
-        if let Some(timer) = self.timer(place, key) {
-            self.timers.mark(timer, 0);
+        if self.has_timer(place, key) {
+            self.renew(place.actor, key, 0);
         }
     }
 
-    /// The key under which `actor` knows a timer.
+    /// An expiry comes up: the timer and what it was set for, or `None` if it is stale.
     #[inline]
-    pub(super) fn timer_key(&self, actor: u32, timer: u32) -> TimerKey {
-        let (group, index) = self.place(actor);
-        let group = &self.groups[group];
-        TimerKey((timer & !OVERDUE) - group.timers - index * group.stride)
+    pub(super) fn fire(&mut self, entry: &Entry) -> Option<(TimerKey, Time)> {
+        let (actor, mark, key) = (entry.source(), (entry.payload >> 32) as u32, entry.payload as u32);
+        let overdue = if key & OVERDUE != 0 { self.timers.overdue.remove(&(actor, key)) } else { None };
+        let key = key & !OVERDUE;
+        let current = mark_of(&mut self.seats, &self.groups, &mut self.timers.marks, actor, key);
+        if *current != mark {
+            self.timers.stale = self.timers.stale.saturating_sub(1);
+            return None;
+        }
+        *current &= !PENDING;
+        Some((TimerKey(key), overdue.unwrap_or(self.now)))
     }
 
     #[inline]
-    fn timer(&mut self, Place { actor, group, index }: Place, key: TimerKey) -> Option<u32> {
-        let group = &self.groups[group];
-        if key.0 < group.stride {
-            return Some(group.timers + index * group.stride + key.0);
+    fn renew(&mut self, actor: u32, key: TimerKey, pending: u32) -> u32 {
+        let mark = mark_of(&mut self.seats, &self.groups, &mut self.timers.marks, actor, key.0);
+        let (mark, stale) = renew(mark, pending);
+        self.timers.stale += stale;
+        mark
+    }
+
+    #[inline]
+    fn has_timer(&mut self, Place { actor, group, .. }: Place, key: TimerKey) -> bool {
+        let stride = self.groups[group].stride;
+        if key.0 < stride {
+            return true;
         }
-        let text = format!("timer {} was set, and the actor declares {}", key.0, group.stride);
-        self.retire(actor, text);
-        None
+        self.retire(actor, format!("timer {} was set, and the actor declares {stride}", key.0));
+        false
     }
 
     #[cold]
     fn rebuild(&mut self) {
-        let timers = &self.timers;
-        self.queue.retain(|entry| {
-            Class::of(entry) != Class::Timer || timers.live((entry.payload >> 32) as u32, entry.payload as u32)
+        let World { seats, groups, timers, queue, .. } = self;
+        queue.retain(|entry| {
+            let (mark, key) = ((entry.payload >> 32) as u32, entry.payload as u32 & !OVERDUE);
+            Class::of(entry) != Class::Timer || *mark_of(seats, groups, &mut timers.marks, entry.source(), key) == mark
         });
-        self.timers.stale = 0;
+        timers.stale = 0;
     }
 }
 
@@ -139,17 +147,15 @@ mod tests {
 
     #[test]
     fn a_moved_or_cancelled_expiry_is_stale_and_counted() {
-        let mut timers = Timers::new(2);
-        let now = Time::from_nanos(5);
-        let first = timers.mark(1, PENDING);
-        let moved = timers.mark(1, PENDING);
-        assert_eq!(timers.stale, 1);
-        assert_eq!(timers.fire(first, 1, now), None);
-        assert_eq!((timers.fire(moved, 1, now), timers.stale), (Some(now), 0));
-        timers.mark(1, 0);
-        assert_eq!(timers.stale, 0, "nothing was pending any more");
-        let other = timers.mark(0, PENDING);
-        timers.mark(0, 0);
-        assert_eq!((timers.fire(other, 0, now), timers.stale), (None, 0));
+        let mut mark = 0;
+        let (first, stale) = renew(&mut mark, PENDING);
+        assert_eq!(stale, 0);
+        let (moved, stale) = renew(&mut mark, PENDING);
+        assert_eq!((stale, mark), (1, moved), "the first is stale");
+        assert_ne!(first, moved);
+        mark &= !PENDING;
+        assert_eq!(renew(&mut mark, 0).1, 0, "nothing was pending any more");
+        renew(&mut mark, PENDING);
+        assert_eq!(renew(&mut mark, 0).1, 1, "what is cancelled is stale");
     }
 }

@@ -1,60 +1,49 @@
-//! Looking ahead: what soon comes reads its places in large tables now, so that the waits for memory overlap. It changes
-//! nothing but the time that a run takes.
-
-use std::hint::black_box;
+//! Looking ahead: what soon comes has its places in large tables brought near now, so that the waits for memory overlap. It
+//! changes nothing but the time that a run takes.
 
 use rehearsal_core::parts::heap::Entry;
+use rehearsal_core::parts::near::fetch;
 
-use super::World;
 use super::class::{Class, LOCAL};
+use super::{Place, World};
 
-/// So many events ahead actors and exchanges are read, and what is found through them.
-const FAR: usize = 10;
-const NEAR: usize = 5;
+/// With more actors than this, what is kept of them does not fit into a core's caches. Assumed: 200 B each, and 1 MB.
+const WIDE: usize = 5_000;
+/// So many events ahead seats and exchanges are fetched, and the actor that is found through its seat.
+const FAR: usize = 4;
+const NEAR: usize = 2;
 
 impl World {
-    /// Reads what two of the next events will need.
+    /// Brings near what one of the next events will need, and says whose actor is needed even sooner.
     #[inline]
-    pub(super) fn look_ahead(&self) {
+    pub(crate) fn look_ahead(&self) -> Option<Place> {
+        if self.seats.len() <= WIDE {
+            return None;
+        }
         if let Some(entry) = self.queue.ahead(FAR) {
-            self.read_far(entry);
+            self.fetch_far(entry);
         }
-        if let Some(entry) = self.queue.ahead(NEAR) {
-            self.read_near(entry);
-        }
-    }
-
-    #[inline]
-    fn read_far(&self, entry: &Entry) {
-        let (high, low) = ((entry.payload >> 32) as u32, entry.payload as u32);
-        match Class::of(entry) {
-            Class::Timer => {
-                black_box(self.seats[entry.source() as usize].counter);
-                black_box(self.timers.warm(low));
-            }
-            Class::Outcome => {
-                black_box(self.seats[high as usize].counter);
-                black_box(self.exchanges.generation(low & !LOCAL));
-            }
-            Class::Request => {
-                black_box(self.exchanges.generation(low));
-            }
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn read_near(&self, entry: &Entry) {
+        let entry = self.queue.ahead(NEAR)?;
         let actor = match Class::of(entry) {
             Class::Timer => entry.source(),
             Class::Outcome => (entry.payload >> 32) as u32,
-            _ => return,
+            _ => return None,
         };
         let (group, index) = self.place(actor);
-        let group = &self.groups[group];
-        if group.sends {
-            black_box(group.gates.warm(group.gates.index(index, 0)));
-            black_box(group.ledger.warm(group.first_member + index));
+        Some(Place { actor, group, index })
+    }
+
+    #[inline]
+    fn fetch_far(&self, entry: &Entry) {
+        let (high, low) = ((entry.payload >> 32) as u32, entry.payload as u32);
+        match Class::of(entry) {
+            Class::Timer => fetch(&self.seats, entry.source() as usize),
+            Class::Outcome => {
+                fetch(&self.seats, high as usize);
+                self.exchanges.expect(low & !LOCAL);
+            }
+            Class::Request => self.exchanges.expect(low),
+            _ => {}
         }
     }
 }

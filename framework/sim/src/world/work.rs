@@ -24,7 +24,7 @@ impl World {
     #[inline]
     pub(super) fn work(&mut self, actor: u32, key: WorkKey, work: Work, sink: &mut dyn Sink) {
         match work {
-            Work::Pause(span) => self.push(self.now.saturating_add(span), Class::Work, actor, key.0),
+            Work::Pause(span) => self.pause(actor, key, span),
             Work::Analyze { exchange, pause, spin, decode } => {
                 let request = self.exchanges.get(exchange.slot(), exchange.generation());
                 let payload = request.map(|x| x.request.payload);
@@ -68,6 +68,12 @@ impl World {
                 self.make(actor, key, result, true);
             }
         }
+    }
+
+    /// A pause without a core.
+    #[inline]
+    pub(super) fn pause(&mut self, actor: u32, key: WorkKey, span: Span) {
+        self.push(self.now.saturating_add(span), Class::Work, actor, key.0);
     }
 
     /// A pause without a core, then a computation on one.

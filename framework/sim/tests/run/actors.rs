@@ -199,6 +199,7 @@ pub fn sending(count: u32, is: Sending) -> GroupPlan {
             requests: Some(is.requests),
             threshold: None,
             scatter: None,
+            offered: None,
             ports: 1,
         });
         let to = wiring.target("receiver/main")?;
