@@ -122,6 +122,15 @@ pub enum EmuError {
     /// There is no way to the other processes of the run.
     #[error("cannot reach the other processes of the run")]
     Remote(#[from] rehearsal_bus::nats::NatsError),
+    /// Whole frames need an interface, and there is none for them.
+    #[error(
+        "`{actor}` has a link with `carrier = \"frames\"`, which needs an interface of its node's own: add `--placement processes \
+         --network namespaces` (as root), or write `carrier = \"udp\"` for the payloads alone"
+    )]
+    Frames {
+        /// The actor, `node/actor`.
+        actor: String,
+    },
     /// A shard ended before its time: a bug.
     #[error("shard {shard} ended before its time")]
     ShardLost {

@@ -1,7 +1,7 @@
 //! The carriers `http1`, `http2` and `http3` (RFC 9110; RFC 9112, 9113, 9114): what an exchange looks like on a connection,
 //! for both ends.
 //!
-//! A request is a POST to `/` with the payload as its body, the recipe's media type, and one header of ours,
+//! A request is a POST to `/` (save that a step of a user's script has a method, a path and headers of its own) with the payload as its body, the recipe's media type, and one header of ours,
 //! `rehearsal: <from>.<stream>.<class>.<seq>.<limit in ns>`, by which the receiver knows who sent what. Requests of
 //! foreign clients lack it and are served all the same.
 
@@ -12,6 +12,7 @@ use rehearsal_core::{Head, Status};
 pub(crate) mod client;
 pub(crate) mod form;
 pub(crate) mod server;
+pub(crate) mod step;
 
 /// Runs the tasks of a connection on its own thread.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +113,7 @@ mod tests {
         let (json, jpeg) = (HeaderValue::from_static("application/json"), HeaderValue::from_static("image/jpeg"));
         let limit = Span::from_millis(100);
         let head = Head { from: Some(ActorId(3)), seq, limit, ..Head::default() };
-        let job = Outgoing { id: (0, 0), head, body, content_type: jpeg, asked: None };
+        let job = Outgoing { id: (0, 0), head, body, content_type: jpeg, asked: None, step: None };
         let mut request = Vec::new();
         client::write_head(&target, &job, &mut request);
         let (mut theirs, served) = tokio::io::duplex(1 << 20);

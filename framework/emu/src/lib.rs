@@ -43,9 +43,11 @@
 //! ```
 
 mod bridge;
+mod carried;
 mod clock;
 mod control;
 mod error;
+mod frames;
 mod host;
 mod http;
 mod losses;
@@ -71,6 +73,8 @@ mod world;
 
 pub use control::Control;
 pub use error::EmuError;
+pub use frames::{FrameEar, FrameMouth, FramePorts};
 pub use options::{EmuOptions, Network, NetworkError, Remote, Validate};
-pub use preflight::{Preflight, doubts, preflight};
+pub use preflight::{Preflight, Way, doubts, fragmented, preflight};
 pub use supervisor::run;
+pub use tls::Encrypted;

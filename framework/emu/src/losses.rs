@@ -28,6 +28,8 @@ pub(crate) enum Loss {
     Late,
     /// There is no way to the peer.
     Unreachable,
+    /// Nobody takes datagrams there.
+    Unheard,
     /// The peer answered with something that is not of the protocol of `tcp` or `mqtt`.
     Garbled,
     /// The peer answered with something else than HTTP.
@@ -121,6 +123,7 @@ impl Loss {
         match self {
             Loss::StreamReset => "stream",
             Loss::Stalled => "request",
+            Loss::Unheard => "datagram",
             _ => "connection",
         }
     }
@@ -205,6 +208,7 @@ impl Loss {
             Loss::Closed => format!("{address} closed {connections} without an answer"),
             Loss::Late => format!("{address} did not accept {connections} in time"),
             Loss::Unreachable => format!("{address} could not be reached by {connections}"),
+            Loss::Unheard => format!("{address} takes no datagrams: {connections} came back as refused"),
             Loss::Foreign => format!("{address} answered {connections} with something else than HTTP"),
             Loss::Garbled => format!("{address} answered {connections} with something else than its protocol"),
             Loss::TooLarge => format!("{address} answered {connections} with header fields that are too large"),

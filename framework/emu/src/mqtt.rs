@@ -17,14 +17,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 
 use rehearsal_core::Role;
 use rehearsal_core::dscp::Dscp;
+use rehearsal_core::outside::Url;
 use rehearsal_core::plan::{Carrier, LinkSpec, MqttSpec, MqttVersion, Qos};
 use rehearsal_core::subject::{Plane, subject};
 use tokio::task::AbortHandle;
 
 use crate::error::EmuError;
+use crate::http::client::server_name;
 use crate::shard::Core;
 use crate::world::World;
 
@@ -36,7 +39,7 @@ mod subscriber;
 pub(crate) use packet::write_publish;
 use publisher::Key;
 pub(crate) use publisher::Publishers;
-use session::{Caller, Session};
+use session::{Caller, Login, Session};
 
 /// The broker's port if none is said. Source: IANA, `mqtt` 1883/tcp.
 const PORT: u16 = 1883;
@@ -72,14 +75,21 @@ pub(crate) async fn open(world: &World, index: usize) -> Result<Opened, EmuError
     let mut subscribed = BTreeMap::new();
     for (sender, receiver, link, spec) in routes(world) {
         let failed = |why: String| EmuError::Broker { broker: spec.broker.clone(), why };
-        let address = broker(spec).map_err(failed)?;
         let (sending, receiving) = (&world.groups[sender], &world.groups[receiver]);
+        let outside = world.plan.nodes[receiving.node].outside.as_ref();
+        let address = match outside {
+            // it was looked up, once
+            Some(outside) => outside.address.ok_or_else(|| failed("nobody has looked up where it is".to_owned()))?,
+            None => broker(spec).map_err(failed)?,
+        };
         let five = spec.version == MqttVersion::V5;
-        let caller = |dscp: Dscp, name: String| Caller { broker: address, five, dscp, name };
         if here(sending.node) {
-            let key = (sending.node, spec.broker.clone(), five, sending.dscp);
+            let key = (sending.node, spec.broker.clone(), five, sending.dscp, link.outside);
             if opened.publishers.iter().all(|(known, ..)| *known != key) {
-                let caller = caller(sending.dscp, name(world, sending.node, 's', opened.publishers.len()));
+                let name = name(world, sending.node, 's', opened.publishers.len());
+                let login = outside.map(|outside| login(world, sender, receiving.node, &outside.origin));
+                let login = login.transpose().map_err(failed)?.map(Arc::new);
+                let caller = Caller { broker: address, five, dscp: sending.dscp, name, login };
                 let session = Session::open(&caller, None).await.map_err(|why| failed(why.to_string()))?;
                 opened.publishers.push((key, caller, session));
             }
@@ -93,7 +103,8 @@ pub(crate) async fn open(world: &World, index: usize) -> Result<Opened, EmuError
     for ((actor, address, five), qos) in subscribed {
         let failed = |why: std::io::Error| EmuError::Broker { broker: address.to_string(), why: why.to_string() };
         let node = world.groups[world.group_of(actor)].node;
-        let caller = Caller { broker: address, five, dscp: Dscp::DF, name: name(world, node, 'r', actor as usize) };
+        let name = name(world, node, 'r', actor as usize);
+        let caller = Caller { broker: address, five, dscp: Dscp::DF, name, login: None };
         let topic = topic(world, actor);
         let session = Session::open(&caller, Some((&topic, qos))).await.map_err(failed)?;
         opened.subscribers.push((actor, caller, topic, qos, session));
@@ -133,7 +144,34 @@ fn aims(world: &World, from: usize, to: usize) -> bool {
     let (sender, receiver) = (&world.groups[from], &world.groups[to]);
     let planned = world.plan.nodes[sender.node].groups.iter().find(|g| g.actor == sender.actor);
     let wanted = format!("{}/{}", world.plan.nodes[receiver.node].template, receiver.actor);
-    planned.and_then(|g| g.sender.as_ref()).is_some_and(|s| s.to == wanted)
+    let to = planned.and_then(|g| g.sender.as_ref()).and_then(|s| world.plan.path_to(&s.to));
+    to.is_some_and(|to| to == wanted)
+}
+
+/// How the senders of a group make themselves known to a broker outside, for which the node at row `to` stands.
+fn login(world: &World, sender: usize, to: usize, origin: &str) -> Result<Login, String> {
+    let group = &world.groups[sender];
+    let said = group.form.as_ref().map(|form| form.mqtt.clone()).unwrap_or_default();
+    let password = said.password_file.as_ref().map(|path| -> Result<Vec<u8>, String> {
+        let text = std::fs::read(world.plan.base.join(path)).map_err(|why| format!("{}: {why}", path.display()))?;
+        let line = text.split(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
+        // what a packet holds. Source: MQTT 5.0 §1.5.6
+        Ok(line[..line.len().min(usize::from(u16::MAX))].to_vec())
+    });
+    let password = password.transpose()?;
+    let names = |row: usize| world.plan.nodes[row].template.as_str();
+    let row = world.plan.link_row(names(group.node), names(to));
+    let link = &world.plan.links[row];
+    let tls = if link.is_encrypted() {
+        let side = world.trust.client(row, link).map_err(|why| why.to_string())?;
+        let said = link.tls.as_ref().and_then(|tls| tls.server_name.clone());
+        let host = said.or_else(|| Some(Url::read(origin).ok()?.host)).unwrap_or_default();
+        let name = server_name(&host).ok_or_else(|| format!("`{host}` is no name that a certificate could be of"))?;
+        Some((side.config, name))
+    } else {
+        None
+    };
+    Ok(Login { to, user: said.user, password, tls })
 }
 
 /// The topic of a receiving actor.

@@ -12,6 +12,8 @@ use rehearsal_core::life::Succession;
 use rehearsal_host::cgroup::Meter;
 use thiserror::Error;
 
+use crate::frames::FramePorts;
+
 /// Options of an emulation.
 #[derive(Clone)]
 pub struct EmuOptions {
@@ -46,6 +48,8 @@ pub struct EmuOptions {
     pub machine: Option<String>,
     /// Whether this process stands in a network namespace of its own.
     pub own_network: bool,
+    /// Sends and takes whole frames for links with the carrier `frames`; without it there can be none.
+    pub frames: Option<Arc<dyn FramePorts>>,
     /// Start with fewer file descriptors than may be needed; [`crate::doubts`] says so.
     pub force: bool,
 }
@@ -95,6 +99,7 @@ impl Default for EmuOptions {
             meter: None,
             machine: None,
             own_network: false,
+            frames: None,
             force: false,
         }
     }

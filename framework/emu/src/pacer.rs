@@ -61,12 +61,13 @@ impl Alarm {
     }
 }
 
+/// A descriptor as the event loop wants it.
 #[expect(
     deprecated,
     reason = "its successor is unsafe for types that may change their descriptor: an OwnedFd does not"
 )]
-fn registered(timer: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::new(timer)
+pub(crate) fn registered(own: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(own)
 }
 
 /// Drives a shard's timers for as long as its thread lives.

@@ -49,6 +49,6 @@ pub(crate) fn place(assembly: &Assembly, shards: usize) -> Vec<usize> {
 
 fn in_a_cell(plan: &Plan, node: usize) -> bool {
     let name = &plan.nodes[node].template;
-    let imposed = |row: usize| plan.links[row].impose == Impose::Userspace && !plan.links[row].members.is_empty();
+    let imposed = |row: usize| plan.links[row].impose == Impose::Userspace && plan.links[row].is_shared();
     plan.routes.iter().any(|(from, _, row)| from == name && imposed(*row))
 }

@@ -9,6 +9,7 @@ use rehearsal_core::{ActorId, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::EmuError;
+use crate::frames;
 use crate::http::client::LINGERING_MAX;
 use crate::options::EmuOptions;
 use crate::placement;
@@ -16,9 +17,11 @@ use crate::tls;
 
 mod bind;
 mod doubts;
+mod mtu;
 
 pub(crate) use bind::Bound;
 pub use doubts::doubts;
+pub use mtu::{Way, fragmented};
 
 /// What an emulation would need and use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +63,29 @@ pub(crate) fn prepare(assembly: &Assembly, options: &EmuOptions) -> Result<(Pref
 
 fn check(assembly: &Assembly, options: &EmuOptions) -> Result<Preflight, EmuError> {
     tls::check(assembly)?;
+    framed(assembly, options)?;
     let listen = listen(assembly, options)?;
     let elsewhere = elsewhere(assembly, options)?;
     brokers(assembly, options)?;
     let shards = placement::shards(assembly, options.shards);
     let connections = connections(assembly, options);
-    let descriptors = DESCRIPTORS_OWN + DESCRIPTORS_SHARD * shards as u64 + listen.len() as u64 + connections;
+    let descriptors =
+        DESCRIPTORS_OWN + DESCRIPTORS_SHARD * shards as u64 + listen.len() as u64 + connections + ports(assembly);
     let descriptors_allowed = match allow_descriptors(descriptors) {
         Err(EmuError::Descriptors { limit, .. }) if options.force => limit,
         allowed => allowed?,
     };
     Ok(Preflight { shards, descriptors, descriptors_allowed, listen, elsewhere })
+}
+
+/// Who sends or takes whole frames here needs an interface for them.
+fn framed(assembly: &Assembly, options: &EmuOptions) -> Result<(), EmuError> {
+    let here = assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row));
+    let mut using = here.filter(|(_, group)| frames::uses(assembly, group));
+    match using.next().filter(|_| options.frames.is_none()) {
+        Some((_, group)) => Err(EmuError::Frames { actor: title(assembly, group) }),
+        None => Ok(()),
+    }
 }
 
 /// Where receivers here listen: at their fixed address, the port counted up by the instance's number, or at a port of
@@ -101,7 +116,9 @@ fn brokers(assembly: &Assembly, options: &EmuOptions) -> Result<(), EmuError> {
         for receiver in targets(assembly, sender) {
             let link = assembly.link(sender.node, receiver.node);
             let here = assembly.is_local(row) || assembly.plan.nodes[receiver.node].local;
-            let Some(spec) = link.mqtt.as_deref().filter(|_| link.carrier == Carrier::Mqtt && here) else { continue };
+            // one outside is looked up and judged as all targets outside are
+            let ours = link.carrier == Carrier::Mqtt && !link.outside && here;
+            let Some(spec) = link.mqtt.as_deref().filter(|_| ours) else { continue };
             let unknown = |why| EmuError::Broker { broker: spec.broker.clone(), why };
             let address = crate::mqtt::broker(spec).map_err(unknown)?;
             if !options.allows(address.ip()) {
@@ -116,7 +133,10 @@ fn brokers(assembly: &Assembly, options: &EmuOptions) -> Result<(), EmuError> {
 fn elsewhere(assembly: &Assembly, options: &EmuOptions) -> Result<Vec<(ActorId, SocketAddr)>, EmuError> {
     let mut all = BTreeMap::new();
     for sender in assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row)).map(|(_, g)| g) {
-        let by_address = |t: &&Group| assembly.link(sender.node, t.node).carrier.is_addressed();
+        let by_address = |t: &&Group| {
+            let link = assembly.link(sender.node, t.node);
+            link.carrier.is_addressed() || link.outside
+        };
         let elsewhere = targets(assembly, sender).filter(|t| !assembly.plan.nodes[t.node].local);
         for target in elsewhere.filter(by_address) {
             let actor = title(assembly, sender);
@@ -195,13 +215,40 @@ fn connections(assembly: &Assembly, options: &EmuOptions) -> u64 {
     for group in assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row)).map(|(_, g)| g) {
         let Some(streams) = group.streams.filter(|_| group.role == Role::Sender) else { continue };
         let each = u64::from(streams.in_flight) + if streams.burst { u64::from(streams.queue) } else { 0 };
-        let count = u64::from(group.pool.len()) * u64::from(streams.per_member) * each;
+        // datagrams have a socket for all, or one for each port
+        let carriers: BTreeSet<Carrier> =
+            targets(assembly, group).map(|t| assembly.link(group.node, t.node).carrier).collect();
+        if carriers == BTreeSet::from([Carrier::Udp]) {
+            continue;
+        }
+        let streams_here = u64::from(group.pool.len()) * u64::from(streams.per_member);
+        let count = (streams_here * each).min(open_at_once(assembly, group, streams_here));
         let count = count.min(options.connections_max as u64);
         let here = targets(assembly, group).any(|t| assembly.plan.nodes[t.node].local);
         ends += count * if here { 2 } else { 1 };
     }
     let used_once = assembly.plan.links.iter().any(|l| l.connection == Connection::PerRequest);
     ends.min(2 * options.connections_max as u64) + if used_once { 2 * LINGERING_MAX as u64 } else { 0 }
+}
+
+/// Attempts of an evenly paced group that can be under way at once: each lasts as long as its deadline at most, and every one
+/// may be tried again. Devices that hardly ever send need far fewer connections than there are devices.
+fn open_at_once(assembly: &Assembly, group: &Group, streams: u64) -> u64 {
+    let known = group.streams.filter(|spec| spec.scatter.is_none()).and_then(|spec| spec.gap);
+    let Some((gap, params)) = known.zip(plan_of(assembly, group).sender.as_ref()) else { return u64::MAX };
+    let rate = streams as f64 / gap.as_secs_f64();
+    let tries = f64::from(params.retries) + 1.0;
+    (rate * tries * params.timeout.as_secs_f64()).ceil() as u64 + 1
+}
+
+/// Sockets of groups whose datagrams have several source ports.
+fn ports(assembly: &Assembly) -> u64 {
+    let local = assembly.groups.iter().enumerate().filter(|(row, _)| assembly.is_local(*row));
+    local
+        .filter_map(|(_, group)| group.streams)
+        .map(|streams| u64::from(streams.ports))
+        .filter(|ports| *ports > 1)
+        .sum()
 }
 
 /// The number of descriptors allowed, once the soft limit is raised as far as it must.

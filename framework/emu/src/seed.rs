@@ -10,6 +10,7 @@ use rehearsal_bus::{Inbox, Port};
 use tokio::sync::oneshot;
 
 use crate::error::EmuError;
+use crate::frames::{self, FrameMouth, Listening};
 use crate::host::Host;
 use crate::http::server;
 use crate::mqtt;
@@ -107,6 +108,7 @@ impl Seed {
         }
         let opened = mqtt::open(&world, index).await?;
         let (outbox, line) = nats::open(&world, index).await?.unzip();
+        let (mouth, listening) = framed(&world, index)?;
         let alarm = Alarm::new(world.clock).map_err(failed)?;
         let room = server::Room::new(world.options.connections_max);
         let parts = Parts {
@@ -117,6 +119,7 @@ impl Seed {
             notes: notes.clone(),
             store,
             udp: udp::Sockets::default(),
+            mouth,
             nats: outbox,
         };
         let shard = Shard::new(parts);
@@ -136,6 +139,9 @@ impl Seed {
             let socket = udp::Reflector::new(socket).map_err(failed)?;
             tasks.push(tokio::task::spawn_local(udp::receive(shard.clone(), socket, Some(actor))).abort_handle());
         }
+        if let Some(listening) = listening {
+            tasks.push(tokio::task::spawn_local(listening.run(shard.clone())).abort_handle());
+        }
         for (actor, socket) in quic {
             let task = server::three::listen(shard.clone(), socket, actor, room.clone());
             tasks.push(tokio::task::spawn_local(task).abort_handle());
@@ -144,6 +150,25 @@ impl Seed {
         tasks.extend(mqtt::begin(&shard, opened));
         Ok(Host::begin(shard, tasks))
     }
+}
+
+/// What sends whole frames, and what takes them.
+type Framed = (Option<Box<dyn FrameMouth>>, Option<Listening>);
+
+/// Opens what sends and takes whole frames, where anybody of the shard does; receivers make themselves known.
+fn framed(world: &World, index: usize) -> Result<Framed, EmuError> {
+    let (sends, receivers) = frames::of_shard(world, index);
+    let Some(ports) = world.options.frames.as_ref().filter(|_| sends || !receivers.is_empty()) else {
+        return Ok((None, None));
+    };
+    let failed = |source| EmuError::Start { what: "the sockets for whole frames", source };
+    let mouth = ports.mouth().map_err(failed)?;
+    if receivers.is_empty() {
+        return Ok((Some(mouth), None));
+    }
+    let listening = Listening::new(ports.ear().map_err(failed)?).map_err(failed)?;
+    frames::announce(&*mouth, &receivers).map_err(failed)?;
+    Ok((Some(mouth), Some(listening)))
 }
 
 /// A shard's event loop: one thread for its tasks; for what would block it as many as there are cores, and one for the

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use rehearsal_bus::Port;
 use rehearsal_core::kind::StreamSpec;
-use rehearsal_core::messages::{LifeEvent, StopReason};
 use rehearsal_core::parts::deadlines::Deadlines;
 use rehearsal_core::parts::gates::Gates;
 use rehearsal_core::parts::ledger::Ledger;
@@ -23,6 +22,7 @@ use rehearsal_core::run::Fault;
 use rehearsal_core::{Body, Event, Outbox, Pool, Role, Span, Status, SubjectId, Time, WorkKey, WorkResult};
 use rehearsal_models::seen::Arrivals;
 
+use crate::frames::FrameMouth;
 use crate::http::client::Client;
 use crate::losses::Losses;
 use crate::mqtt::Publishers;
@@ -40,6 +40,7 @@ mod datagrams;
 mod dialled;
 mod doubts;
 mod drain;
+mod faults;
 mod frames;
 mod inbound;
 mod messages;
@@ -48,6 +49,7 @@ mod requests;
 mod rides;
 mod samples;
 pub(crate) mod timers;
+mod wire;
 mod work;
 
 pub(crate) use carriers::{Answer, Outgoing};
@@ -102,6 +104,10 @@ pub(crate) struct State {
     flows: Vec<datagrams::Flow>,
     later: Slab<datagrams::Later>,
     arrived: Arrivals,
+    /// Sends whole frames, if anybody here does.
+    mouth: Option<Box<dyn FrameMouth>>,
+    /// Of those that come in, the number expected next, by receiving and sending actor.
+    next_frames: BTreeMap<(u32, u32), u64>,
     bus: Port,
     notes: Notes,
     seconds: samples::Seconds,
@@ -130,6 +136,8 @@ struct Books {
     ledger: Ledger,
     /// Datagrams to receivers that this process does not run.
     elsewhere: u64,
+    /// Datagrams to targets outside.
+    outside: datagrams::Outbound,
     /// Publications that a broker has acknowledged, to receivers that this process runs.
     acknowledged: u64,
 }
@@ -144,11 +152,28 @@ struct NodeState {
 
 /// Something that follows from a command, here and now.
 enum Local {
-    End { slot: u32, generation: u32, status: Status },
-    Unplanned { slot: u32 },
-    Work { who: u32, key: WorkKey, result: WorkResult },
-    Message { who: u32, subject: SubjectId, body: Body },
-    NodeDone { node: usize },
+    End {
+        slot: u32,
+        generation: u32,
+        status: Status,
+    },
+    Unplanned {
+        slot: u32,
+    },
+    Work {
+        who: u32,
+        key: WorkKey,
+        result: WorkResult,
+    },
+    /// A message for those who hear its subject here, from the `next` of them on.
+    Message {
+        next: usize,
+        subject: SubjectId,
+        body: Body,
+    },
+    NodeDone {
+        node: usize,
+    },
 }
 
 /// What a shard is made of.
@@ -160,6 +185,7 @@ pub(crate) struct Parts {
     pub notes: Notes,
     pub store: Store,
     pub udp: Sockets,
+    pub mouth: Option<Box<dyn FrameMouth>>,
     pub nats: Option<NatsOutbox>,
 }
 
@@ -182,8 +208,20 @@ impl Staff {
             let (len, stride) = (pool.len(), info.timers);
             let (base, first, gates) = (info.base, info.members.start, Gates::new(spec, len));
             let ledger = Ledger::recording(first, world.plan.record_requests);
-            let (elsewhere, acknowledged) = (0, 0);
-            books.push(Books { group, base, first, timers, stride, spec, gates, ledger, elsewhere, acknowledged });
+            let (elsewhere, acknowledged, outside) = (0, 0, datagrams::Outbound::default());
+            books.push(Books {
+                group,
+                base,
+                first,
+                timers,
+                stride,
+                spec,
+                gates,
+                ledger,
+                elsewhere,
+                outside,
+                acknowledged,
+            });
             timers += (len * stride) as usize;
             pools.push(pool);
         }
@@ -194,7 +232,7 @@ impl Staff {
 impl Shard {
     /// A shard whose actors have not been told anything yet.
     pub(crate) fn new(parts: Parts) -> Core {
-        let Parts { world, index, actors, bus, notes, store, udp, nats } = parts;
+        let Parts { world, index, actors, bus, notes, store, udp, mouth, nats } = parts;
         let Staff { pools, books, row_of, timers } = Staff::of(&world, actors);
         let quantum = quantum(&world, &books);
         let limit = world.options.connections_max / world.sending_shards();
@@ -228,6 +266,8 @@ impl Shard {
             flows: Vec::new(),
             later: Slab::default(),
             arrived: Arrivals::default(),
+            mouth,
+            next_frames: BTreeMap::new(),
             bus,
             notes,
             seconds: samples::Seconds::new(sampler, world.options.spin),
@@ -309,8 +349,13 @@ impl Shard {
         }
     }
 
-    /// Local consequences first, then timers that are due, both up to a bound.
+    /// Local consequences first, then timers that are due, both up to a bound; then datagrams that waited for others leave.
     pub(crate) fn settle(&mut self) {
+        self.settle_within_bounds();
+        self.state.udp.flush();
+    }
+
+    fn settle_within_bounds(&mut self) {
         let (mut steps, mut fires) = (0, 0);
         loop {
             while let Some(next) = self.state.queue.pop_front() {
@@ -339,8 +384,15 @@ impl Shard {
             }
             Local::Unplanned { slot } => self.unplanned(slot),
             Local::Work { who, key, result } => self.handle(who, Event::WorkDone { key, result: &result }),
-            Local::Message { who, subject, body } => {
-                self.state.messages_waiting -= 1;
+            Local::Message { next, subject, body } => {
+                let hearers = self.state.bus.here(subject);
+                let who = hearers[next].0;
+                if next + 1 < hearers.len() {
+                    // before what follows from it
+                    self.state.queue.push_front(Local::Message { next: next + 1, subject, body: body.clone() });
+                } else {
+                    self.state.messages_waiting -= 1;
+                }
                 self.handle(who, Event::Message { subject, body: &body });
             }
             Local::NodeDone { node } => self.state.node_done(node),
@@ -408,34 +460,6 @@ impl State {
 
     fn beat(&self) {
         self.world.shared.beats[self.index].store(self.now().as_nanos(), std::sync::atomic::Ordering::Relaxed);
-    }
-
-    fn panicked(&mut self, who: u32, panic: &(dyn std::any::Any + Send)) {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|s| (*s).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no message".to_owned());
-        self.dead.insert(who);
-        let world = self.world.clone();
-        let (node, actor) = world.names(who);
-        self.fault(node, &actor, format!("panicked: {text}"), world.groups[world.group_of(who)].node);
-        self.fail_inbound(who);
-        self.notes.stop(StopReason::Fault);
-    }
-
-    /// Writes a fault down, and publishes it as a life-cycle event of the node at row `row`.
-    fn fault(&mut self, node: &str, actor: &str, text: String, row: usize) {
-        let at = self.now();
-        let (node, actor) = (node.to_owned(), actor.to_owned());
-        self.faults.push(Fault { at, node: node.clone(), actor: actor.clone(), text: text.clone() });
-        self.tell_event(row, LifeEvent { at, kind: "fault".to_owned(), node, actor, text, ..LifeEvent::default() });
-    }
-
-    /// Publishes a life-cycle event of the node at row `row`.
-    fn tell_event(&mut self, row: usize, event: LifeEvent) {
-        let subject = self.world.subjects.event(row);
-        self.publish(None, subject, Body::new(event));
     }
 }
 

@@ -1,11 +1,11 @@
-//! TLS 1.3 (RFC 8446): who this process is, whom it trusts, and the configurations of both ends that follow from a link's
+//! TLS, 1.3 (RFC 8446) among ourselves: who this process is, whom it trusts, and the configurations of both ends that follow from a link's
 //! `tls`.
 //!
 //! Where a link names no files, a process makes an authority and one certificate for the run, in memory. The authority's
 //! certificate goes to the other processes beside the addresses of receivers, so that each trusts all authorities of its run
 //! and nobody else; no key leaves its process. Configurations of senders are made when their first connection is opened,
 //! those of receivers when the first comes in: by then all authorities are known, and one that comes later (a node that was
-//! started again) makes them anew.
+//! started again) makes them anew. Targets outside are trusted as the system or a file says, and may have TLS 1.2 alone.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,17 +20,20 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{self, cipher_suite};
 use rustls::pki_types::CertificateDer;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::error::EmuError;
 
 mod agreed;
+mod asking;
 mod fault;
 mod files;
 mod identity;
 mod links;
 
 pub(crate) use agreed::{Agreed, Asked};
+pub use asking::Encrypted;
 pub(crate) use fault::Fault;
 use files::Files;
 use identity::Identity;
@@ -58,6 +61,8 @@ pub(crate) struct Trust {
     provider: Arc<CryptoProvider>,
     /// One suite, because QUIC's library does not tell which was chosen.
     quic: Arc<CryptoProvider>,
+    /// Every suite, for targets outside.
+    outside: Arc<CryptoProvider>,
 }
 
 /// What a sender's connections to one target use.
@@ -87,7 +92,8 @@ impl Trust {
     /// When a file cannot be read, or holds something else.
     pub(crate) fn of(assembly: &Assembly, addresses: impl Iterator<Item = IpAddr>) -> Result<Trust, EmuError> {
         let files = links::files(assembly)?;
-        let run_makes = files.values().any(|files| files.ca.is_none() || files.own.is_none());
+        let run_makes = |files: &Files| !files.outside && (files.ca.is_none() || files.own.is_none());
+        let run_makes = files.values().any(run_makes);
         let own = if run_makes { Some(Identity::make(&assembly.plan.info.run, addresses)?) } else { None };
         let authorities = own.iter().map(|own| own.authority.clone()).collect();
         let trust = Trust { files, own, authorities: Mutex::new(authorities), ..Trust::none() };
@@ -103,6 +109,7 @@ impl Trust {
             version: AtomicU64::new(0),
             provider: Arc::new(provider(&SUITES)),
             quic: Arc::new(provider(&SUITES[..1])),
+            outside: Arc::new(ring::default_provider()),
         }
     }
 
@@ -142,13 +149,25 @@ impl Trust {
     pub(crate) fn client(&self, row: usize, link: &LinkSpec) -> Result<ClientSide, rustls::Error> {
         let spec = link.security().unwrap_or_default();
         let version = self.version.load(Ordering::Acquire);
-        let provider = if link.carrier == Carrier::Http3 { &self.quic } else { &self.provider };
-        let asked = Asked::new(self.roots(row)?, provider)?;
+        let (provider, versions): (_, &[&SupportedProtocolVersion]) = match (link.carrier, link.outside) {
+            (Carrier::Http3, _) => (&self.quic, &[&TLS13]),
+            (_, false) => (&self.provider, &[&TLS13]),
+            (_, true) => (&self.outside, &[&TLS13, &TLS12]),
+        };
+        let asked = if spec.insecure && link.outside {
+            Asked::anything(provider)
+        } else {
+            Asked::new(self.roots(row)?, provider)?
+        };
         let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_protocol_versions(versions)?
             .dangerous()
             .with_custom_certificate_verifier(asked.clone());
-        let own = if spec.mode == TlsMode::Mutual { self.identity(row) } else { None };
+        let own = match (link.outside, spec.mode) {
+            (true, _) => self.files.get(&row).and_then(|files| files.own.as_ref()),
+            (false, TlsMode::Mutual) => self.identity(row),
+            (false, TlsMode::Server) => None,
+        };
         let mut config = match own {
             Some(own) => builder.with_client_auth_cert(own.chain.clone(), own.key.clone_key())?,
             None => builder.with_no_client_auth(),
@@ -171,8 +190,7 @@ impl Trust {
         let links: Vec<(usize, Carrier, &TlsSpec)> = doors.encrypted().filter(|(_, c, _)| wanted(*c)).collect();
         let Some((row, ..)) = links.first() else { return Ok(None) };
         let Some(own) = links.iter().find_map(|(row, ..)| self.identity(*row)) else { return Ok(None) };
-        let builder = ServerConfig::builder_with_provider(self.provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])?;
+        let builder = ServerConfig::builder_with_provider(self.provider.clone()).with_protocol_versions(&[&TLS13])?;
         let is_mutual = |(.., spec): &(usize, Carrier, &TlsSpec)| spec.mode == TlsMode::Mutual;
         let builder = if links.iter().any(is_mutual) {
             let verifier = WebPkiClientVerifier::builder_with_provider(self.roots(*row)?.into(), self.provider.clone());
@@ -204,6 +222,10 @@ impl Trust {
         let mut roots = RootCertStore::empty();
         let given = self.files.get(&row).and_then(|files| files.ca.as_ref());
         match given {
+            // a system keeps some that are of no use here
+            Some(ca) if self.files.get(&row).is_some_and(|files| files.outside) => {
+                roots.add_parsable_certificates(ca.iter().cloned());
+            }
             Some(ca) => ca.iter().try_for_each(|ca| roots.add(ca.clone()))?,
             None => {
                 let known = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);

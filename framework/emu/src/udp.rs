@@ -15,18 +15,23 @@
 //! for the header are padded on the wire; the books count what the experiment asked for. An echo is the header alone, 40
 //! bytes, sent back as soon as the datagram is counted: no actor has a part in it.
 //!
-//! Datagrams of a flow that are due together leave in one call (UDP_SEGMENT of Linux, 64 at most), and a receiver takes
-//! what the kernel holds together in one call (UDP_GRO). Each one's header is written, read and checked all the same.
+//! What a codec sends has a header of RTP instead ([`rtp`]).
+//!
+//! Datagrams from one port to one address that are due together leave in one call (UDP_SEGMENT of Linux, 64 at most), and a
+//! receiver takes what the kernel holds together in one call (UDP_GRO). Each one's header is written, read and checked all the
+//! same.
 
 use std::net::SocketAddr;
 
+use rehearsal_core::payload::Rtp;
 use rehearsal_core::{ActorId, Head, Time, Times};
 
 mod receive;
+mod rtp;
 mod sockets;
 
 pub(crate) use receive::{Reflector, receive};
-pub(crate) use sockets::{Origin, Sockets, TRAIN_MAX, Way};
+pub(crate) use sockets::{Origin, Reach, Sent, Sockets, TRAIN_MAX, Way};
 
 /// Bytes of the header, and the shortest payload on the wire.
 pub(crate) const HEADER_BYTES: usize = 32;
@@ -81,11 +86,21 @@ impl Stamp {
         }
     }
 
+    /// Writes it as RTP if its payload is a codec's and its numbers have room there.
+    pub(crate) fn write_as(&self, media: Option<Rtp>, out: &mut [u8]) {
+        if !media.is_some_and(|media| rtp::write(self, media, out)) {
+            self.write(out);
+        }
+    }
+
     /// Reads a header; `None` if it is none of this run.
     #[inline]
     pub(crate) fn read(bytes: &[u8], run: u16, now: Time) -> Option<Stamp> {
         let rest = bytes.get(HEADER_BYTES..)?;
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        if rtp::may_be(bytes[0]) {
+            return rtp::read(bytes, run, now);
+        }
         if bytes[..2] != MAGIC || bytes[4..6] != run.to_be_bytes() {
             return None;
         }
@@ -124,15 +139,19 @@ fn near(low: u64, now: Time) -> Time {
 pub(crate) enum By {
     Address(SocketAddr),
     Broker(usize),
+    /// The number of the actor that takes whole frames.
+    Frames(u32),
 }
 
 /// Where a subject is served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    /// Its address, or the number of the connection to the broker before it.
+    /// Its address, the number of the connection to the broker before it, or its own.
     pub by: By,
     /// Whether this process counts what arrives there.
     pub here: bool,
+    /// Whether nobody does, because it is outside of the experiment.
+    pub outside: bool,
 }
 
 #[cfg(test)]

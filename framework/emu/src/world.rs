@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rehearsal_core::assembly::{Assembly, LiveMedia, Serve, Subjects};
 use rehearsal_core::dscp::Dscp;
-use rehearsal_core::kind::StreamSpec;
+use rehearsal_core::kind::{MetricName, StreamSpec};
 use rehearsal_core::payload::Recipe;
 use rehearsal_core::plan::Plan;
 use rehearsal_core::subject::instance;
@@ -16,6 +16,7 @@ use rehearsal_core::{ActorId, Pool, RecipeId, Role, SubjectId, Time};
 
 use crate::clock::Clock;
 use crate::http::form::Form;
+use crate::http::step::{Steps, steps};
 use crate::options::EmuOptions;
 use crate::tls::Trust;
 
@@ -26,6 +27,8 @@ pub(crate) struct World {
     pub clock: Clock,
     pub subjects: Subjects,
     pub recipes: Vec<Arc<dyn Recipe>>,
+    /// Those of them that are steps of users' scripts.
+    pub steps: Steps,
     pub media: Vec<Option<Arc<dyn LiveMedia>>>,
     pub media_recipes: Vec<RecipeId>,
     pub frame_sizes: Vec<Arc<[u32]>>,
@@ -55,13 +58,15 @@ pub(crate) struct GroupInfo {
     pub members: Range<u32>,
     pub streams: Option<StreamSpec>,
     pub serve: Option<Serve>,
-    pub metrics: Vec<&'static str>,
+    pub metrics: Vec<MetricName>,
     pub snapshot: SubjectId,
     pub timers: u32,
     /// The class of what it sends.
     pub dscp: Dscp,
     /// What its requests look like, if they go to a target outside.
     pub form: Option<Arc<Form>>,
+    /// By what the whole frames that it sends are known again.
+    pub frames: Option<RecipeId>,
 }
 
 /// Counters that shards share. None is touched for each request.
@@ -110,7 +115,8 @@ impl World {
                 snapshot: group.snapshot,
                 timers: group.pool.timers(),
                 dscp: plan.dscp(group.node, group.row),
-                form: plan.nodes[group.node].groups[group.row].sender.as_ref().and_then(Form::of).map(Arc::new),
+                form: form(&plan, group.node, group.row),
+                frames: group.frames,
             });
             if plan.nodes[group.node].local {
                 actors.push((row, group.pool));
@@ -132,6 +138,7 @@ impl World {
             options,
             clock,
             subjects,
+            steps: steps(&recipes),
             recipes,
             media,
             media_recipes,
@@ -244,6 +251,12 @@ impl World {
         let ns = at.as_nanos();
         self.shared.start.compare_exchange(u64::MAX, ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
+}
+
+/// What requests of a group look like, if they go to a target outside.
+fn form(plan: &Plan, node: usize, row: usize) -> Option<Arc<Form>> {
+    let (node, group) = (&plan.nodes[node], &plan.nodes[node].groups[row]);
+    Form::of(group.sender.as_ref()?, &node.name, &group.actor).map(Arc::new)
 }
 
 /// FNV-1a folded to 16 bits.

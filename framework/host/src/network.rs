@@ -36,8 +36,10 @@ use command::{batch, run};
 
 /// Where iproute2 keeps namespaces by their names (ip-netns(8)).
 const SPACES: &str = "/run/netns";
-/// The node's end of its veth pair.
-const NODE_END: &str = "eth0";
+/// The node's end of its veth pair, as its namespace calls it.
+pub const NODE_END: &str = "eth0";
+/// What the interface of a node takes in one piece, bytes. Source: kernel, a veth pair has `ETH_DATA_LEN`.
+pub const NODE_MTU: u64 = 1500;
 /// Nodes of one network. Source: kernel, a bridge has at most 1024 ports (`BR_MAX_PORTS`); a few are spare.
 pub const NODES_MAX: usize = 1000;
 

@@ -1,25 +1,25 @@
 //! The sending end: connections by (sending node, target address, link), the one used last taken first.
 //!
 //! Each attempt under way has a task, a *line*. Over HTTP/1.1 a line is a connection: it takes its next attempt out of a cell
-//! of its own, or from its route's queue when it comes back; there is no channel and no lock. Over HTTP/2 and HTTP/3 a line
+//! of its own, or from its route's queue when it comes back; there is no channel and no lock. Bare bytes to targets outside go
+//! the same way, datagrams by a socket for each line. Over HTTP/2 and HTTP/3 a line
 //! is a stream: as many as the link allows, on connections that the lines of a route share. With
 //! `connection = "per-request"` a line opens a connection for each attempt.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
 use rehearsal_core::Status;
-use rehearsal_core::dscp::Dscp;
 use rehearsal_core::parts::slab::Slab;
 
 use crate::shard::Shard;
 use crate::wake::Sleeper;
 
-mod carried;
+mod bare;
 mod connection;
+mod link;
 mod one;
 mod request;
 mod shared;
@@ -27,11 +27,11 @@ mod target;
 mod three;
 mod two;
 
-use one::Lingering;
+use link::Lingering;
 #[cfg(test)]
 pub(super) use one::write_head;
 use shared::Pool;
-pub(crate) use target::Target;
+pub(crate) use target::{Target, name as server_name};
 pub(super) use three::{offered, transport};
 
 /// Connections used once that may wait for their peer to close them, in a shard; further ones are closed here.
@@ -40,7 +40,7 @@ pub(crate) const LINGERING_MAX: usize = 256;
 /// All connections of a shard to receivers.
 pub(crate) struct Client {
     routes: Vec<Lane>,
-    lanes: BTreeMap<(usize, SocketAddr, usize, Dscp), Route>,
+    lanes: BTreeMap<target::Key, Route>,
     lines: Slab<Rc<Line>>,
     /// Lines that are connections of their own, and how many there may be.
     alone: usize,

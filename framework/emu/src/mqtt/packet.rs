@@ -146,18 +146,28 @@ fn property_bytes(name: u8, value: &[u8]) -> Option<usize> {
     }
 }
 
-/// Appends a CONNECT with a clean session.
-pub(crate) fn write_connect(out: &mut BytesMut, version: MqttVersion, client: &str, keep_alive_s: u16) {
+/// Appends a CONNECT with a clean session, and with a user and a password if there are any.
+pub(crate) fn write_connect(
+    out: &mut BytesMut,
+    version: MqttVersion,
+    client: &str,
+    keep_alive_s: u16,
+    (user, password): (Option<&str>, Option<&[u8]>),
+) {
     let five = version == MqttVersion::V5;
-    begin(out, 0x10, 10 + usize::from(five) + 2 + client.len());
+    let field = |bytes: Option<usize>| bytes.map_or(0, |bytes| 2 + bytes);
+    let login = field(user.map(str::len)) + field(password.map(<[u8]>::len));
+    begin(out, 0x10, 10 + usize::from(five) + 2 + client.len() + login);
     put_text(out, b"MQTT");
     out.put_u8(if five { 5 } else { 4 });
-    out.put_u8(0x02);
+    out.put_u8(0x02 | u8::from(user.is_some()) << 7 | u8::from(password.is_some()) << 6);
     out.put_u16(keep_alive_s);
     if five {
         out.put_u8(0);
     }
     put_text(out, client.as_bytes());
+    user.into_iter().for_each(|user| put_text(out, user.as_bytes()));
+    password.into_iter().for_each(|password| put_text(out, password));
 }
 
 /// Appends a SUBSCRIBE to one topic.
@@ -173,11 +183,19 @@ pub(crate) fn write_subscribe(out: &mut BytesMut, version: MqttVersion, id: u16,
 }
 
 /// Appends a PUBLISH up to its payload, of which `payload` bytes are to follow.
-pub(crate) fn write_publish(out: &mut BytesMut, version: MqttVersion, qos: Qos, id: u16, topic: &str, payload: usize) {
+pub(crate) fn write_publish(
+    out: &mut BytesMut,
+    version: MqttVersion,
+    qos: Qos,
+    id: u16,
+    topic: impl AsRef<[u8]>,
+    payload: usize,
+) {
+    let topic = topic.as_ref();
     let five = version == MqttVersion::V5;
     let numbered = qos != Qos::AtMostOnce;
     begin(out, 0x30 | u8::from(qos) << 1, 2 + topic.len() + 2 * usize::from(numbered) + usize::from(five) + payload);
-    put_text(out, topic.as_bytes());
+    put_text(out, topic);
     if numbered {
         out.put_u16(id);
     }
@@ -256,11 +274,15 @@ mod tests {
     #[test]
     fn packets_are_those_of_the_standard() {
         let mut out = BytesMut::new();
-        write_connect(&mut out, MqttVersion::V311, "rh", 60);
+        write_connect(&mut out, MqttVersion::V311, "rh", 60, (None, None));
         assert_eq!(out[..], [0x10, 14, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60, 0, 2, b'r', b'h']);
         out.clear();
-        write_connect(&mut out, MqttVersion::V5, "rh", 60);
+        write_connect(&mut out, MqttVersion::V5, "rh", 60, (None, None));
         assert_eq!(out[..], [0x10, 15, 0, 4, b'M', b'Q', b'T', b'T', 5, 2, 0, 60, 0, 0, 2, b'r', b'h']);
+        out.clear();
+        write_connect(&mut out, MqttVersion::V311, "r", 60, (Some("me"), Some(b"s")));
+        let login = [0x10, 20, 0, 4, b'M', b'Q', b'T', b'T', 4, 0xC2, 0, 60, 0, 1, b'r', 0, 2, b'm', b'e', 0, 1, b's'];
+        assert_eq!(out[..], login);
         out.clear();
         write_subscribe(&mut out, MqttVersion::V5, 10, "a/b", Qos::AtLeastOnce);
         assert_eq!(out[..], [0x82, 9, 0, 10, 0, 0, 3, b'a', b'/', b'b', 1]);

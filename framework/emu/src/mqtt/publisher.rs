@@ -11,7 +11,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf as _, BytesMut};
 use rehearsal_core::Status;
 use rehearsal_core::dscp::Dscp;
-use rehearsal_core::plan::{MqttSpec, MqttVersion, Qos};
+use rehearsal_core::plan::{Carrier, LinkSpec, MqttVersion, Qos};
+use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::packet::{Ack, Packet, read, write_ack, write_ping, write_publish};
@@ -29,8 +30,9 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// An attempt's slot and generation.
 type Job = (u32, u32);
-/// The row of the sending node, the broker as the experiment names it, whether it is spoken to in version 5, and the class.
-pub(super) type Key = (usize, String, bool, Dscp);
+/// The row of the sending node, the broker as the experiment names it, whether it is spoken to in version 5, the class, and
+/// whether it is outside.
+pub(super) type Key = (usize, String, bool, Dscp, bool);
 
 /// A shard's connections to publish over.
 #[derive(Default)]
@@ -56,8 +58,9 @@ impl Publishers {
     }
 
     /// The line that there is.
-    pub(crate) fn of(&self, node: usize, spec: &MqttSpec, dscp: Dscp) -> Option<usize> {
-        self.known.get(&(node, spec.broker.clone(), spec.version == MqttVersion::V5, dscp)).copied()
+    pub(crate) fn of(&self, node: usize, link: &LinkSpec, dscp: Dscp) -> Option<usize> {
+        let spec = link.mqtt.as_deref()?;
+        self.known.get(&(node, spec.broker.clone(), spec.version == MqttVersion::V5, dscp, link.outside)).copied()
     }
 
     /// The line of that number.
@@ -95,15 +98,24 @@ impl Line {
         room
     }
 
-    /// Hands a publication of QoS 0 over; one that finds no room is lost.
-    pub(crate) fn send(&self, topic: &str, payload: &[u8]) {
+    /// Hands a publication of QoS 0 over; whether there was room. One that finds none is lost.
+    pub(crate) fn send(&self, topic: impl AsRef<[u8]>, payload: &[u8]) -> bool {
         let mut unsent = self.unsent.borrow_mut();
         if unsent.len() + payload.len() > UNSENT_BYTES_MAX {
-            return self.refused.set(self.refused.get() + 1);
+            self.refused.set(self.refused.get() + 1);
+            return false;
         }
         write_publish(&mut unsent, self.caller.version(), Qos::AtMostOnce, 0, topic, payload.len());
         unsent.extend_from_slice(payload);
         self.sleeper.wake();
+        true
+    }
+
+    /// Tells of a connection to a broker outside.
+    fn opened(&self, shard: &Core, session: &Session) {
+        if let Some(login) = &self.caller.login {
+            shard.borrow_mut().opened(self.node, login.to, Carrier::Mqtt, session.agreed.clone());
+        }
     }
 }
 
@@ -112,7 +124,9 @@ pub(super) async fn run(shard: Core, line: Rc<Line>, mut session: Session) {
     loop {
         let ping = Box::pin(sleep(PING_EVERY));
         let (out, under_way) = (BytesMut::new(), BTreeMap::new());
-        let mut talk = Talk { shard: &shard, line: &line, session, out, under_way, next: 1, ping, pinged: false };
+        line.opened(&shard, &session);
+        let (pinged, unflushed) = (false, false);
+        let mut talk = Talk { shard: &shard, line: &line, session, out, under_way, next: 1, unflushed, ping, pinged };
         let why = poll_fn(|cx| talk.poll(cx)).await;
         let lost = std::mem::take(&mut talk.under_way).into_values().map(|(job, _)| job).collect();
         drop(talk);
@@ -154,6 +168,8 @@ struct Talk<'a> {
     /// Publications by their number.
     under_way: BTreeMap<u16, (Job, Step)>,
     next: u16,
+    /// What was written may not have left yet.
+    unflushed: bool,
     ping: Pin<Box<Sleep>>,
     pinged: bool,
 }
@@ -169,7 +185,7 @@ impl Talk<'_> {
             if self.out.is_empty() {
                 self.fill();
             }
-            if self.out.is_empty() {
+            if self.out.is_empty() && !self.unflushed {
                 ready!(self.ping.as_mut().poll(cx));
                 self.ping.as_mut().reset(Instant::now() + PING_EVERY);
                 if std::mem::replace(&mut self.pinged, true) {
@@ -212,13 +228,12 @@ impl Talk<'_> {
 
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.out.is_empty() {
-            ready!(self.session.stream.poll_write_ready(cx))?;
-            match self.session.stream.try_write(&self.out) {
-                Ok(bytes) => self.out.advance(bytes),
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-                Err(why) => return Poll::Ready(Err(why)),
-            }
+            let bytes = ready!(self.session.stream.poll_put(cx, &self.out))?;
+            self.out.advance(bytes);
+            self.unflushed = true;
         }
+        ready!(Pin::new(&mut self.session.stream).poll_flush(cx))?;
+        self.unflushed = false;
         Poll::Ready(Ok(()))
     }
 
@@ -227,14 +242,10 @@ impl Talk<'_> {
             if let Err(why) = self.take() {
                 return Poll::Ready(why);
             }
-            if let Err(why) = ready!(self.session.stream.poll_read_ready(cx)) {
-                return Poll::Ready(why);
-            }
-            self.session.read.reserve(READ_BYTES);
-            match self.session.stream.try_read_buf(&mut self.session.read) {
+            let Session { stream, read, .. } = &mut self.session;
+            match ready!(stream.poll_fill(cx, read, READ_BYTES)) {
                 Ok(0) => return Poll::Ready(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => self.pinged = false,
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
                 Err(why) => return Poll::Ready(why),
             }
         }

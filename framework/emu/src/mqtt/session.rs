@@ -2,17 +2,20 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use rehearsal_core::dscp::Dscp;
 use rehearsal_core::plan::{MqttVersion, Qos};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::packet::{Packet, Welcome, read, write_connect, write_subscribe};
-use crate::marks;
+use crate::carried::{Carried, Unopened};
+use crate::tls::Agreed;
 
 /// How long a broker may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
@@ -26,13 +29,25 @@ pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Dur
 pub(super) const READ_BYTES: usize = 16 << 10;
 
 /// Who connects, and to whom.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone)]
 pub(super) struct Caller {
     pub broker: SocketAddr,
     pub five: bool,
     pub dscp: Dscp,
     /// Its name at the broker; no two clients may share one.
     pub name: String,
+    /// What a broker outside must know.
+    pub login: Option<Arc<Login>>,
+}
+
+/// How a client makes itself known to a broker outside.
+pub(super) struct Login {
+    /// The row of the node that stands for it.
+    pub to: usize,
+    pub user: Option<String>,
+    pub password: Option<Vec<u8>>,
+    /// How the connection is encrypted, if it is.
+    pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
 impl Caller {
@@ -43,7 +58,9 @@ impl Caller {
 
 /// A connection that is open.
 pub(super) struct Session {
-    pub stream: TcpStream,
+    pub stream: Carried,
+    /// What both ends of an encrypted connection agreed on.
+    pub agreed: Option<Agreed>,
     pub read: BytesMut,
     pub welcome: Welcome,
 }
@@ -59,14 +76,18 @@ impl Session {
     }
 
     async fn greet(caller: &Caller, topic: Option<(&str, Qos)>) -> io::Result<Session> {
-        let stream = TcpStream::connect(caller.broker).await?;
-        stream.set_nodelay(true)?;
-        marks::mark(&stream, caller.dscp);
+        let login = caller.login.as_deref();
+        let dialled = Carried::dial(caller.broker, caller.dscp, login.and_then(|login| login.tls.clone())).await;
+        let (stream, agreed) = dialled.map_err(|why| match why {
+            Unopened::Socket(why) => why,
+            Unopened::Handshake(fault) => io::Error::other(fault.says("the broker", "the connection")),
+        })?;
         let welcome = Welcome { code: 0, receive_max: 1, qos_max: 2, packet_max: 0 };
-        let mut session = Session { stream, read: BytesMut::new(), welcome };
+        let mut session = Session { stream, agreed, read: BytesMut::new(), welcome };
         let mut out = BytesMut::new();
-        write_connect(&mut out, caller.version(), &caller.name, KEEP_ALIVE_S);
-        session.stream.write_all(&out).await?;
+        let known = login.map_or((None, None), |login| (login.user.as_deref(), login.password.as_deref()));
+        write_connect(&mut out, caller.version(), &caller.name, KEEP_ALIVE_S, known);
+        session.say(&out).await?;
         loop {
             if let Some(end) = session.heard(caller.version(), topic)? {
                 match end {
@@ -75,7 +96,7 @@ impl Session {
                         let Some((topic, qos)) = topic else { return Ok(session) };
                         out.clear();
                         write_subscribe(&mut out, caller.version(), 1, topic, qos);
-                        session.stream.write_all(&out).await?;
+                        session.say(&out).await?;
                     }
                     Heard::Subscribed => return Ok(session),
                 }
@@ -86,6 +107,13 @@ impl Session {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
         }
+    }
+
+    /// Writes all of it.
+    pub(super) async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        // what is encrypted may wait for more
+        self.stream.flush().await
     }
 
     fn heard(&mut self, version: MqttVersion, topic: Option<(&str, Qos)>) -> io::Result<Option<Heard>> {

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::{Buf as _, BytesMut};
 use rehearsal_core::plan::{MqttVersion, Qos};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
 use super::packet::{Ack, Packet, read, write_ack, write_ping};
@@ -64,7 +64,7 @@ async fn serve(
             session.read.advance(bytes);
         }
         if !out.is_empty() {
-            session.stream.write_all(&out).await?;
+            session.say(&out).await?;
             out.clear();
         }
         session.read.reserve(READ_BYTES);

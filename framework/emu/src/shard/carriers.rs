@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +22,7 @@ use super::{Local, Shard, State};
 use crate::clock::unix_ns;
 use crate::http::client::{ConnectionId, Route};
 use crate::http::form::Asked;
+use crate::http::step::Stepped;
 use crate::losses::{Loss, Peer};
 use crate::nats::Out;
 use crate::tcp::client::{LaneId, Target};
@@ -62,6 +64,8 @@ pub(crate) struct Outgoing {
     pub content_type: HeaderValue,
     /// What it looks like, if it goes to a target outside.
     pub asked: Option<Asked>,
+    /// What the rest of it looks like, if a user's script makes it.
+    pub step: Option<Arc<Stepped>>,
 }
 
 /// How an attempt ended, as its connection saw it.
@@ -154,6 +158,12 @@ impl State {
                 let target = crate::http::client::Target::of(&self.world, node, there, address, dscp);
                 By::Http(self.client.open_route(target))
             }
+            // bare bytes have a connection or a socket for each attempt, as requests of HTTP/1.1 have
+            Carrier::Tcp | Carrier::Udp if link.outside && link.is_exchange() => {
+                let address = self.world.address(owner)?;
+                let target = crate::http::client::Target::of(&self.world, node, there, address, dscp);
+                By::Http(self.client.open_route(target))
+            }
             Carrier::Nats => By::Nats,
             Carrier::Tcp => {
                 let address = self.world.address(owner)?;
@@ -161,9 +171,9 @@ impl State {
             }
             Carrier::Udp if link.is_exchange() => By::Echo(self.world.address(owner)?),
             Carrier::Mqtt if link.is_exchange() => {
-                By::Mqtt(self.publishers.of(node, link.mqtt.as_deref()?, dscp)?, self.world.plan.nodes[there].local)
+                By::Mqtt(self.publishers.of(node, link, dscp)?, self.world.plan.nodes[there].local)
             }
-            Carrier::Udp | Carrier::Mqtt => return None,
+            Carrier::Udp | Carrier::Mqtt | Carrier::Frames => return None,
         };
         let way = Way { by, path: self.imposed_path(node, to) };
         self.ways.insert((node, to, dscp), way);
@@ -223,7 +233,9 @@ impl State {
             let item = Item { seq: request.payload.seq, member, epoch_ns: unix_ns() };
             Asked { form: form.clone(), item }
         });
-        Outgoing { id: (slot, generation), head, body, content_type, asked }
+        let (recipe, number) = (request.payload.recipe, request.payload.seq);
+        let step = self.world.steps.get(&recipe.0).map(|form| Arc::new(form.write(member, number, unix_ns())));
+        Outgoing { id: (slot, generation), head, body, content_type, asked, step }
     }
 
     /// The bytes of a payload and its media type.

@@ -11,14 +11,16 @@ use rehearsal_models::transport::Window;
 use super::State;
 use super::rides::{Cargo, Parcel};
 use super::timers::class;
-use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Origin, Sort, Stamp, Target, Way};
+use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Origin, Reach, Sent, Sort, Stamp, Target, Way};
 
 mod arrivals;
 mod echoes;
 mod flows;
+mod outbound;
 
 pub(super) use echoes::Echo;
 pub(super) use flows::{FIRES, Flow};
+pub(super) use outbound::Outbound;
 
 /// A datagram whose time has not come.
 pub(super) struct Later {
@@ -63,11 +65,14 @@ impl State {
         books.ledger.datagram(member, &datagram, sent, start);
         let dscp = self.world.groups[self.books[row].group].dscp;
         let Some(target) = self.datagram_target(node, to, dscp) else { return };
+        let origin = self.origin(row, head.stream);
+        let parcel = Parcel { origin, node, member, to, target, head, intended, sent, payload, dscp };
+        if target.outside {
+            return self.post_outside(row, &parcel);
+        }
         if !target.here {
             self.books[row].elsewhere += 1;
         }
-        let origin = self.origin(row, head.stream);
-        let parcel = Parcel { origin, node, member, to, target, head, intended, sent, payload, dscp };
         match self.imposed_path(node, to) {
             None => self.post(&parcel),
             Some(path) => {
@@ -81,19 +86,32 @@ impl State {
     /// Sends a datagram that no imposed link holds back, or no longer.
     pub(super) fn post(&mut self, parcel: &Parcel) {
         let Parcel { origin, node, member, to, target, head, intended, sent, payload, dscp } = *parcel;
+        if let By::Frames(actor) = target.by {
+            return self.post_frame(parcel, actor);
+        }
         let stamp = Stamp { run: self.world.run_hash, sort: Sort::OneWay, head, intended, sent };
         let mut datagram = self.udp.buffer();
         self.render_into(payload, member, &mut datagram);
         datagram.resize(datagram.len().clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX), 0);
-        stamp.write(&mut datagram);
+        let speech = self.world.recipes.get(usize::from(payload.recipe.0)).and_then(|recipe| recipe.rtp());
+        stamp.write_as(speech, &mut datagram);
         match target.by {
-            By::Address(to) => self.put_out(Way { origin, to, dscp, echo: false }, datagram.len(), datagram),
+            By::Address(to) => {
+                let way = Way { origin, to, dscp, sort: Reach::Receivers };
+                if speech.is_some() {
+                    // who listens on the loopback sees a train as one packet: speech is to be known as speech
+                    self.put_out(way, datagram.len(), datagram);
+                } else if let Err(why) = self.udp.load(way, datagram) {
+                    self.note_unsent(&why);
+                }
+            }
             By::Broker(line) => {
                 if let Some((topic, _)) = self.topic_of(node, to) {
-                    self.publishers.at(line).send(&topic, &datagram);
+                    self.publishers.at(line).send(&*topic, &datagram);
                 }
                 self.udp.give_back(datagram);
             }
+            By::Frames(_) => {}
         }
     }
 
@@ -106,11 +124,17 @@ impl State {
         }
     }
 
-    /// Puts datagrams of `each` bytes on the wire.
-    fn put_out(&mut self, way: Way, each: usize, datagrams: bytes::BytesMut) {
-        if let Err(why) = self.udp.send(way, each, datagrams) {
-            self.notes.note(format!("datagrams could not be sent: {why}"));
-        }
+    /// Puts datagrams of `each` bytes on the wire; how many of them left.
+    fn put_out(&mut self, way: Way, each: usize, datagrams: bytes::BytesMut) -> Sent {
+        let count = datagrams.len().div_ceil(each.max(1)).max(1) as u64;
+        self.udp.send(way, each, datagrams).unwrap_or_else(|why| {
+            self.note_unsent(&why);
+            Sent { kept: count, unheard: 0 }
+        })
+    }
+
+    fn note_unsent(&self, why: &std::io::Error) {
+        self.notes.note(format!("datagrams could not be sent: {why}"));
     }
 
     fn datagram_target(&mut self, node: usize, to: SubjectId, dscp: Dscp) -> Option<Target> {
@@ -125,9 +149,10 @@ impl State {
             let by = match link.carrier {
                 _ if link.is_exchange() => return None,
                 Carrier::Udp => By::Address(world.address(owner)?),
-                _ => By::Broker(publishers.of(node, link.mqtt.as_deref()?, dscp)?),
+                Carrier::Frames => By::Frames(owner.0),
+                _ => By::Broker(publishers.of(node, link, dscp)?),
             };
-            Some(Target { by, here: world.plan.nodes[receiver].local })
+            Some(Target { by, here: world.plan.nodes[receiver].local, outside: link.outside })
         })
     }
 
@@ -136,13 +161,14 @@ impl State {
     pub(super) fn settle_datagrams(&mut self) {
         for books in &mut self.books {
             let tally = &mut books.ledger.tally;
-            let sent = tally.datagrams_sent - books.elsewhere;
+            let Outbound { left, lost: refused } = books.outside;
+            let sent = tally.datagrams_sent - books.elsewhere - left - refused;
             let arrived = self.world.shared.arrived[books.group].load(Ordering::Acquire).min(sent);
-            let lost = sent - arrived;
+            let lost = sent - arrived + refused;
             if books.elsewhere > 0 && self.world.options.remote.is_none() {
                 self.notes.note("what became of datagrams to receivers elsewhere is not known here".to_owned());
             }
-            tally.success += arrived;
+            tally.success += arrived + left;
             tally.lost += lost;
             tally.unacknowledged += lost;
         }
@@ -152,7 +178,8 @@ impl State {
     pub(super) fn datagrams_missing(&self) -> u64 {
         let missing = |books: &super::Books| {
             let arrived = self.world.shared.arrived[books.group].load(Ordering::Acquire);
-            (books.ledger.tally.datagrams_sent + books.acknowledged - books.elsewhere).saturating_sub(arrived)
+            let outside = books.outside.left + books.outside.lost;
+            (books.ledger.tally.datagrams_sent + books.acknowledged - books.elsewhere - outside).saturating_sub(arrived)
         };
         self.books.iter().map(missing).sum()
     }

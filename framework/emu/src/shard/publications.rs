@@ -1,11 +1,13 @@
 //! Publications over `mqtt`: attempts as their connection fetches them, and what became of them.
 
 use bytes::BytesMut;
+use rehearsal_core::outside::template::Item;
 use rehearsal_core::plan::{MqttVersion, Qos};
 use rehearsal_core::{ActorId, Head, Status};
 
 use super::requests::Stage;
 use super::{Local, Shard, State};
+use crate::clock::unix_ns;
 use crate::losses::{Loss, Peer};
 use crate::mqtt;
 use crate::mqtt::write_publish;
@@ -29,10 +31,18 @@ impl Shard {
         let (request, times, who) = (live.request, live.times, live.who);
         let books = &state.books[live.row];
         let member = books.first + who - books.base;
-        let before = out.len();
+        let (before, form) = (out.len(), state.world.groups[books.group].form.clone());
         let Some((topic, qos)) = state.topic_of(state.world.groups[books.group].node, request.to) else { return false };
-        let bytes = (request.payload.bytes as usize).max(HEADER_BYTES);
-        write_publish(out, version, qos, id, &topic, bytes);
+        let least = if form.is_some() { 0 } else { HEADER_BYTES };
+        let bytes = (request.payload.bytes as usize).max(least);
+        match &form {
+            Some(form) => {
+                let mut topic = BytesMut::new();
+                form.topic(Item { seq: request.payload.seq, member, epoch_ns: unix_ns() }, &mut topic);
+                write_publish(out, version, qos, id, &topic, bytes);
+            }
+            None => write_publish(out, version, qos, id, &*topic, bytes),
+        }
         let body = out.len();
         state.render_into(request.payload, member, out);
         out.resize(body + bytes, 0);
@@ -42,6 +52,10 @@ impl Shard {
             state.queue.push_back(Local::End { slot, generation, status: Status::Invalid });
             state.timers.nudge();
             return false;
+        }
+        if form.is_some() {
+            // a broker outside is told nothing of ours
+            return true;
         }
         let head = Head { from: Some(ActorId(who)), stream: request.stream, seq: request.seq, ..Head::default() };
         let (run, sort) = (state.world.run_hash, Sort::OneWay);

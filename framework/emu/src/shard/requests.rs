@@ -189,12 +189,7 @@ impl Shard {
 
     /// A connection from `node` came to nothing. The first of its target and kind is an event of that node.
     pub(crate) fn connection_lost(&mut self, node: usize, peer: Peer, loss: Loss) {
-        let state = &mut self.state;
-        let text = loss.says(&peer, &loss.one());
-        if state.losses.add(peer, loss) && !state.closed {
-            let name = state.world.plan.nodes[node].name.clone();
-            let (at, kind) = (state.now(), "target".to_owned());
-            state.tell_event(node, LifeEvent { at, kind, node: name, text, ..LifeEvent::default() });
+        if self.state.target_lost(node, peer, loss) {
             self.settle();
         }
     }
@@ -283,6 +278,18 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Something from `node` to a target came to nothing; whether that was told as an event.
+    pub(super) fn target_lost(&mut self, node: usize, peer: Peer, loss: Loss) -> bool {
+        let text = loss.says(&peer, &loss.one());
+        let told = self.losses.add(peer, loss) && !self.closed;
+        if told {
+            let name = self.world.plan.nodes[node].name.clone();
+            let (at, kind) = (self.now(), "target".to_owned());
+            self.tell_event(node, LifeEvent { at, kind, node: name, text, ..LifeEvent::default() });
+        }
+        told
     }
 
     fn waits(&self, slot: u32, before: &Live) -> bool {

@@ -111,7 +111,7 @@ impl Supervisor {
 
     /// Datagrams of senders elsewhere that are on their way: until none came for a while.
     async fn last_datagrams(&mut self) {
-        if self.world.plan.links.iter().all(|link| link.carrier != Carrier::Udp) {
+        if self.world.plan.links.iter().all(|link| !matches!(link.carrier, Carrier::Udp | Carrier::Frames)) {
             return;
         }
         let until = Instant::now() + HARD_STOP;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CommonState, DigitallySignedStruct, HandshakeKind, RootCertStore, SignatureScheme};
+use rustls::{CommonState, DigitallySignedStruct, HandshakeKind, ProtocolVersion, RootCertStore, SignatureScheme};
 
 use super::Fault;
 
@@ -25,9 +25,13 @@ impl Agreed {
     /// What a finished handshake over TCP says.
     pub(crate) fn of(state: &CommonState) -> Agreed {
         let cipher = state.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
-        Agreed {
+        let version = match state.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLS 1.2",
             // no other is offered
-            version: "TLS 1.3",
+            _ => "TLS 1.3",
+        };
+        Agreed {
+            version,
             cipher: cipher.unwrap_or_default().replace("TLS13_", "TLS_"),
             alpn: state.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default(),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -44,7 +48,9 @@ impl Agreed {
 /// Checks certificates as usual, and counts how many were good: a resumed connection shows none.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    inner: Arc<WebPkiServerVerifier>,
+    /// `None`: any certificate is good.
+    inner: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
     good: AtomicU64,
     /// Why the last bad one was.
     fault: Mutex<Option<Fault>>,
@@ -58,7 +64,16 @@ impl Asked {
     pub(crate) fn new(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<Asked>, rustls::Error> {
         let inner = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
         let inner = inner.map_err(|why| rustls::Error::General(why.to_string()))?;
-        Ok(Arc::new(Asked { inner, good: AtomicU64::new(0), fault: Mutex::default() }))
+        Ok(Asked::by(Some(inner), provider))
+    }
+
+    /// Any certificate is good, if its key was used.
+    pub(crate) fn anything(provider: &Arc<CryptoProvider>) -> Arc<Asked> {
+        Asked::by(None, provider)
+    }
+
+    fn by(inner: Option<Arc<WebPkiServerVerifier>>, provider: &Arc<CryptoProvider>) -> Arc<Asked> {
+        Arc::new(Asked { inner, provider: provider.clone(), good: AtomicU64::new(0), fault: Mutex::default() })
     }
 
     /// Takes one good certificate off the count, if there is any. Which of several connections it was shown to does not
@@ -84,7 +99,10 @@ impl ServerCertVerifier for Asked {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let checked = self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let checked = match &self.inner {
+            Some(inner) => inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now),
+            None => Ok(ServerCertVerified::assertion()),
+        };
         match &checked {
             Ok(_) => _ = self.good.fetch_add(1, Ordering::AcqRel),
             Err(why) => *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::of(why)),
@@ -98,7 +116,7 @@ impl ServerCertVerifier for Asked {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, cert, signed)
+        verify_tls12_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -107,10 +125,10 @@ impl ServerCertVerifier for Asked {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, cert, signed)
+        verify_tls13_signature(message, cert, signed, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -101,7 +101,7 @@ impl Fault {
             Fault::Revoked => shown("that was revoked"),
             Fault::Certificate => shown("that is no good"),
             Fault::Ours => format!("{address} did not accept the certificate of {connections}, or missed one"),
-            Fault::Version => format!("{address} has no TLS 1.3 or no suite in common with {connections}"),
+            Fault::Version => format!("{address} has no version or no suite of TLS in common with {connections}"),
             Fault::Protocol => format!("{address} does not speak the protocol that {connections} asked for (ALPN)"),
             Fault::Foreign => format!("{address} answered {connections} with something else than TLS"),
             Fault::Broken => format!("{address} broke off the TLS handshake of {connections}"),

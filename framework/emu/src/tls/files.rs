@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rehearsal_core::plan::TlsSpec;
+use rehearsal_core::plan::{LinkSpec, TlsSpec};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -12,6 +12,15 @@ use crate::error::EmuError;
 
 /// Certificates in one file. Assumed: ten times what a bundle of a laboratory holds.
 const CERTIFICATES_MAX: usize = 1000;
+/// Where systems keep the authorities that they trust: Debian, Fedora, SUSE, Alpine.
+const SYSTEM: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+/// Names a file in their place, as OpenSSL has it.
+const SYSTEM_VARIABLE: &str = "SSL_CERT_FILE";
 
 /// What a link's files hold.
 #[derive(Default)]
@@ -20,6 +29,8 @@ pub(super) struct Files {
     pub(super) ca: Option<Vec<CertificateDer<'static>>>,
     /// What is shown in place of what was made for the run.
     pub(super) own: Option<Identity>,
+    /// Whether the link leads to a target outside, for which nothing is made.
+    pub(super) outside: bool,
 }
 
 impl Files {
@@ -27,8 +38,13 @@ impl Files {
     ///
     /// # Errors
     /// When one cannot be read, or holds something else.
-    pub(super) fn read(base: &Path, link: &str, spec: &TlsSpec) -> Result<Files, EmuError> {
-        let ca = spec.ca.as_ref().map(|name| certificates(base, link, name)).transpose()?;
+    pub(super) fn read(base: &Path, link: &LinkSpec, spec: &TlsSpec) -> Result<Files, EmuError> {
+        let (outside, link) = (link.outside, link.name.as_str());
+        let ca = match &spec.ca {
+            Some(name) => Some(certificates(base, link, name)?),
+            None if outside && !spec.insecure => Some(of_system(link)?),
+            None => None,
+        };
         let own = match (&spec.certificate, &spec.key) {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(base, link, certificate)?;
@@ -43,8 +59,19 @@ impl Files {
             }
             _ => None,
         };
-        Ok(Files { ca, own })
+        Ok(Files { ca, own, outside })
     }
+}
+
+/// The authorities that the system trusts.
+fn of_system(link: &str) -> Result<Vec<CertificateDer<'static>>, EmuError> {
+    let named = std::env::var(SYSTEM_VARIABLE).ok();
+    let file = named.or_else(|| SYSTEM.iter().find(|file| Path::new(file).exists()).map(|file| (*file).to_owned()));
+    let Some(file) = file else {
+        let reason = "this system keeps no authorities there: name those of the target, `tls = { ca = \"ca.pem\" }`";
+        return Err(EmuError::TlsFile { link: link.to_owned(), file: SYSTEM[0].to_owned(), reason: reason.to_owned() });
+    };
+    certificates(Path::new(""), link, &file)
 }
 
 fn certificates(base: &Path, link: &str, name: &str) -> Result<Vec<CertificateDer<'static>>, EmuError> {

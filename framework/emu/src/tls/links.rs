@@ -75,20 +75,19 @@ pub(super) fn files(assembly: &Assembly) -> Result<BTreeMap<usize, Files>, EmuEr
     let plan = &assembly.plan;
     let mut found = BTreeMap::new();
     for sender in assembly.groups.iter().filter(|group| group.role == Role::Sender) {
-        let to = plan.nodes[sender.node].groups[sender.row].sender.as_ref().map(|sender| sender.to.as_str());
+        let to = plan.nodes[sender.node].groups[sender.row].sender.as_ref();
+        let to = to.and_then(|sender| plan.path_to(&sender.to));
         let is_target = |group: &&Group| {
             let node = &plan.nodes[group.node];
-            to.and_then(|to| to.split_once('/')) == Some((&node.template, &group.actor))
+            to.as_ref().and_then(|to| to.split_once('/')) == Some((&node.template, &group.actor))
         };
         for target in assembly.groups.iter().filter(is_target) {
             let (from, to) = (&plan.nodes[sender.node], &plan.nodes[target.node]);
             let row = plan.link_row(&from.template, &to.template);
             let link = &plan.links[row];
-            let Some(spec) = link.security().filter(|_| is_http(link.carrier) && (from.local || to.local)) else {
-                continue;
-            };
+            let Some(spec) = link.security().filter(|_| from.local || to.local) else { continue };
             if let std::collections::btree_map::Entry::Vacant(place) = found.entry(row) {
-                place.insert(Files::read(&plan.base, &link.name, &spec)?);
+                place.insert(Files::read(&plan.base, link, &spec)?);
             }
         }
     }

@@ -42,6 +42,7 @@ fn sources(count: u32, way: Way, bytes_note: &'static str) -> NodePlan {
             requests: None,
             threshold: None,
             scatter: None,
+            offered: None,
             ports: 1,
         });
         wiring.subscribe("lab.v1.test.ctl.*.*.start")?;

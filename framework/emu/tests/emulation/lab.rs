@@ -118,6 +118,7 @@ pub fn streams(params: &SenderParams) -> StreamSpec {
         requests: params.requests,
         threshold: None,
         scatter: None,
+        offered: None,
         ports: 1,
     }
 }

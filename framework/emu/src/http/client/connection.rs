@@ -13,10 +13,10 @@ use std::task::Poll;
 use rehearsal_core::Status;
 use rehearsal_core::plan::Connection;
 
-use super::carried::Unopened;
-use super::one::{Ended, Link, linger};
+use super::link::{Ended, Link, linger};
 use super::shared::{Guest, Progress};
 use super::{Commons, ConnectionId, Line, Target};
+use crate::carried::Unopened;
 use crate::losses::{Loss, Peer};
 use crate::shard::{Answer, Core, Outgoing, Shard, Shortage};
 

@@ -1,20 +1,20 @@
 //! A connection that speaks HTTP/1.1 (RFC 9112), within the task that uses it: a request is one write, its answer usually
 //! one read, and what both need stays with the connection.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-use super::carried::{Carried, Unopened};
-use super::{LINGERING_MAX, Target};
+use super::Target;
+use super::link::Ended;
+use crate::carried::{Carried, Unopened};
+use crate::http::form::Wanted;
 use crate::losses::Loss;
-use crate::shard::{self, Core, Outgoing};
+use crate::shard::{Core, Outgoing};
 
 mod answer;
 mod head;
@@ -23,18 +23,12 @@ use answer::{Answer, HEAD_MAX};
 #[cfg(test)]
 pub(in crate::http) use head::write as write_head;
 
-/// How long a connection that was used once waits for its peer to close it. Assumed: several times any round trip in a
-/// lab.
-const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 /// Room for what comes in, bytes: an answer of the usual size fits, so one read empties the socket.
 const ROOM: usize = 8 << 10;
 /// Bodies up to this size are copied behind their heads, so that both leave in one piece.
 const COPIED_MAX: usize = 16 << 10;
 /// Room that is kept for the next request, bytes.
 const KEPT_MAX: usize = 64 << 10;
-
-/// Counts connections of a shard that wait for their peer to close them.
-pub(super) type Lingering = Rc<Cell<usize>>;
 
 /// A connection.
 pub(super) struct Link {
@@ -48,18 +42,10 @@ pub(super) struct Link {
     filled: usize,
 }
 
-/// How an attempt ended on its connection.
-pub(super) enum Ended {
-    Answered(shard::Answer),
-    /// Not a byte was written.
-    Unwritten,
-    Broken(Loss),
-}
-
 impl Link {
     /// Opens one.
     pub(super) async fn open(shard: &Core, target: &Target) -> Result<Link, Unopened> {
-        let io = Carried::open(shard, target).await?;
+        let io = target.dial(shard).await?;
         Ok(Link { io, over: false, out: Vec::new(), room: vec![0; ROOM].into(), filled: 0 })
     }
 
@@ -83,7 +69,7 @@ impl Link {
         }
         let rest: &[u8] = if copied { &[] } else { &job.body };
         let mut under_way = UnderWay { written: 0, failed: None, flushed: false };
-        let mut answer = Answer::new(job.asked.as_ref().map(|asked| asked.form.clone()), bare);
+        let mut answer = Answer::new(Wanted::of(job), bare);
         let ended = poll_fn(|cx| self.poll_exchange(cx, rest, &mut under_way, &mut answer)).await;
         let whole = under_way.written == self.out.len() + rest.len();
         // what follows an answer was not asked for
@@ -179,12 +165,9 @@ impl Link {
 
     /// Lets the peer close first, as a server does that was told `connection: close` (RFC 9112 §9.6), so that this
     /// host's ports are not held in TIME_WAIT.
-    async fn linger(mut self) {
-        let _ = tokio::time::timeout(LINGER, async {
-            let mut rest = [0_u8; 64];
-            while self.io.read(&mut rest).await.is_ok_and(|read| read > 0) {}
-        })
-        .await;
+    pub(super) async fn linger(mut self) {
+        let mut rest = [0_u8; 64];
+        while self.io.read(&mut rest).await.is_ok_and(|read| read > 0) {}
     }
 }
 
@@ -197,7 +180,7 @@ struct UnderWay {
 }
 
 /// Why an open connection brought no answer.
-fn loss(why: &io::Error) -> Loss {
+pub(super) fn loss(why: &io::Error) -> Loss {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, InvalidData};
     if let Some(fault) = crate::tls::Fault::within(why) {
         return Loss::Tls(fault);
@@ -206,18 +189,5 @@ fn loss(why: &io::Error) -> Loss {
         ConnectionReset | ConnectionAborted | BrokenPipe => Loss::Reset,
         InvalidData => Loss::Foreign,
         _ => Loss::Closed,
-    }
-}
-
-/// Lets a connection that was used once end on its own, if few do so.
-pub(super) fn linger(link: Option<Link>, lingering: &Lingering) {
-    let others = lingering.get();
-    if let Some(link) = link.filter(|_| others < LINGERING_MAX) {
-        lingering.set(others + 1);
-        let lingering = lingering.clone();
-        tokio::task::spawn_local(async move {
-            link.linger().await;
-            lingering.set(lingering.get() - 1);
-        });
     }
 }

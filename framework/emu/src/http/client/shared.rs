@@ -11,9 +11,9 @@ use rehearsal_core::plan::{Carrier, Connection};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::carried::Unopened;
 use super::connection::{NONE, lost, unopened};
 use super::{Target, three, two};
+use crate::carried::Unopened;
 use crate::losses::Loss;
 use crate::shard::{Answer, Core, Outgoing};
 

@@ -7,11 +7,17 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use rehearsal_core::dscp::Dscp;
+use rehearsal_core::outside::Url;
 use rehearsal_core::plan::{Carrier, Connection, LinkSpec};
 use rustls::pki_types::ServerName;
 
-use crate::tls::ClientSide;
+use crate::carried::{Carried, Unopened};
+use crate::shard::Core;
+use crate::tls::{ClientSide, Fault};
 use crate::world::World;
+
+/// What tells a target from others: sending node, receiving node, address, link, class.
+pub(super) type Key = (usize, usize, SocketAddr, usize, Dscp);
 
 /// The ends of a route, and what its link says of connections.
 pub(crate) struct Target {
@@ -32,6 +38,8 @@ pub(crate) struct Target {
     pub(super) streams: usize,
     pub(super) connections: usize,
     pub(super) encrypted: bool,
+    /// The name that its certificate has to be of.
+    pub(super) server_name: String,
     /// The row of the link.
     row: usize,
     side: RefCell<Option<ClientSide>>,
@@ -42,7 +50,15 @@ impl Target {
     pub(crate) fn of(world: &World, node: usize, to: usize, address: SocketAddr, dscp: Dscp) -> Target {
         let names = |row: usize| world.plan.nodes[row].template.as_str();
         let row = world.plan.link_row(names(node), names(to));
-        Target::over(&world.plan.links[row], row, (node, to), address, dscp)
+        let link = &world.plan.links[row];
+        let target = Target::over(link, row, (node, to), address, dscp);
+        match world.plan.nodes[to].outside.as_ref().and_then(|outside| Url::read(&outside.origin).ok()) {
+            None => target,
+            Some(url) => {
+                let said = link.tls.as_ref().and_then(|tls| tls.server_name.clone());
+                Target { server_name: said.unwrap_or(url.host), ..target }
+            }
+        }
     }
 
     fn over(link: &LinkSpec, row: usize, (node, to): (usize, usize), address: SocketAddr, dscp: Dscp) -> Target {
@@ -62,6 +78,7 @@ impl Target {
             streams: link.streams() as usize,
             connections: link.connections() as usize,
             encrypted: link.is_encrypted(),
+            server_name: address.ip().to_string(),
             row,
             side: RefCell::default(),
         }
@@ -75,8 +92,8 @@ impl Target {
     }
 
     /// What tells it from others.
-    pub(super) fn key(&self) -> (usize, SocketAddr, usize, Dscp) {
-        (self.node, self.address, self.row, self.dscp)
+    pub(super) fn key(&self) -> Key {
+        (self.node, self.to, self.address, self.row, self.dscp)
     }
 
     /// Streams that it has at most, where they share connections.
@@ -100,9 +117,28 @@ impl Target {
     }
 
     /// The name that its certificate has to be of.
-    pub(super) fn name(&self) -> ServerName<'static> {
-        ServerName::IpAddress(self.address.ip().into())
+    fn name(&self) -> ServerName<'static> {
+        name(&self.server_name).unwrap_or_else(|| ServerName::IpAddress(self.address.ip().into()))
     }
+
+    /// Opens a connection of TCP to it, with keys agreed on where its link is encrypted.
+    pub(super) async fn dial(&self, shard: &Core) -> Result<Carried, Unopened> {
+        let tls = if self.encrypted {
+            let world = shard.borrow().world().clone();
+            let side = self.side(&world).map_err(|why| Unopened::Handshake(Fault::of(&why)))?;
+            Some((side.config, self.name()))
+        } else {
+            None
+        };
+        let (carried, agreed) = Carried::dial(self.address, self.dscp, tls).await?;
+        shard.borrow_mut().opened(self.node, self.to, self.carrier, agreed);
+        Ok(carried)
+    }
+}
+
+/// A name or an address as certificates have it; `None` if none could.
+pub(crate) fn name(host: &str) -> Option<ServerName<'static>> {
+    ServerName::try_from(host.to_owned()).ok()
 }
 
 fn uri(authority: &str, encrypted: bool) -> Uri {

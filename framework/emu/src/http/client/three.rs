@@ -19,11 +19,11 @@ use quinn::{ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfi
 use rehearsal_core::dscp::Dscp;
 
 use super::Target;
-use super::carried::Unopened;
 use super::request::request;
 use super::shared::Ended;
 use super::two::{Drive, Written};
-use crate::http::form::{Asked, Judge};
+use crate::carried::Unopened;
+use crate::http::form::{Judge, Wanted};
 use crate::losses::{Loss, Spread};
 use crate::marks::mark;
 use crate::shard::{Answer, Core, Outgoing};
@@ -90,8 +90,7 @@ pub(super) async fn open(shard: &Core, target: &Target, endpoints: &Endpoints) -
     let mut config = ClientConfig::new(Arc::new(config));
     // a receiver opens no requests towards a sender
     config.transport_config(Arc::new(transport(target.windows, 0)));
-    let name = target.address.ip().to_string();
-    let connecting = endpoints.towards(target)?.connect_with(config, target.address, &name);
+    let connecting = endpoints.towards(target)?.connect_with(config, target.address, &target.server_name);
     let connection = match connecting.map_err(io::Error::other)?.await {
         Ok(connection) => connection,
         Err(why) => return Err(not_opened(&why, side.asked.take_fault())),
@@ -147,7 +146,7 @@ pub(super) async fn exchange(sender: &mut Sender, target: &Target, job: &Outgoin
         };
     let (send, receive) = stream.split();
     let mut own = Own { send, receive, over: false };
-    let answer = both(&mut own, job.asked.as_ref(), body, written).await;
+    let answer = both(&mut own, Wanted::of(job), body, written).await;
     own.over = answer.is_ok();
     match answer {
         Ok(answer) => Ended::Answered(answer),
@@ -156,7 +155,7 @@ pub(super) async fn exchange(sender: &mut Sender, target: &Target, job: &Outgoin
 }
 
 /// Writes the body and waits for the answer, which may come before.
-async fn both(own: &mut Own, asked: Option<&Asked>, body: Bytes, written: &Written) -> Result<Answer, StreamError> {
+async fn both(own: &mut Own, wanted: Wanted, body: Bytes, written: &Written) -> Result<Answer, StreamError> {
     let Own { send, receive, .. } = own;
     let mut sending = pin!(async {
         if !body.is_empty() {
@@ -166,7 +165,7 @@ async fn both(own: &mut Own, asked: Option<&Asked>, body: Bytes, written: &Writt
         written.done();
         Ok(())
     });
-    let mut receiving = pin!(answer(receive, asked));
+    let mut receiving = pin!(answer(receive, wanted));
     tokio::select! {
         biased;
         answer = &mut receiving => return answer,
@@ -179,8 +178,8 @@ async fn both(own: &mut Own, asked: Option<&Asked>, body: Bytes, written: &Writt
     receiving.await
 }
 
-/// Reads an answer to its end; only its length matters.
-async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, asked: Option<&Asked>) -> Result<Answer, StreamError> {
+/// Reads an answer to its end.
+async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, wanted: Wanted) -> Result<Answer, StreamError> {
     let response = loop {
         let response = receive.recv_response().await?;
         // an interim answer is none (RFC 9110 §15.2)
@@ -188,7 +187,8 @@ async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, asked: Option<&A
             break response;
         }
     };
-    let mut judge = Judge::new(asked.map(|asked| &asked.form), response.status());
+    let mut judge = Judge::new(wanted, response.status());
+    judge.headers(response.headers());
     while let Some(mut data) = receive.recv_data().await? {
         while data.has_remaining() {
             let read = data.chunk().len();

@@ -10,11 +10,11 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 
 use super::Target;
-use super::carried::{Carried, Unopened};
 use super::request::request;
 use super::shared::Ended;
+use crate::carried::Unopened;
 use crate::http::LocalTasks;
-use crate::http::form::Judge;
+use crate::http::form::{Judge, Wanted};
 use crate::losses::{Loss, Spread};
 use crate::shard::{Answer, Core, Outgoing};
 
@@ -58,7 +58,7 @@ impl Drop for Watched {
 
 /// Opens a connection.
 pub(super) async fn open(shard: &Core, target: &Target) -> Result<(Sender, Drive), Unopened> {
-    let io = TokioIo::new(Carried::open(shard, target).await?);
+    let io = TokioIo::new(target.dial(shard).await?);
     let (stream, connection) = target.windows;
     let opened = Builder::new(LocalTasks)
         .initial_stream_window_size(stream)
@@ -86,7 +86,8 @@ pub(super) async fn exchange(sender: &mut Sender, target: &Target, job: &Outgoin
             None => return ended(why.error()),
         },
     };
-    let mut judge = Judge::new(job.asked.as_ref().map(|asked| &asked.form), response.status());
+    let mut judge = Judge::new(Wanted::of(job), response.status());
+    judge.headers(response.headers());
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         match frame {

@@ -109,7 +109,7 @@ async fn serve(shard: Core, incoming: Incoming, config: Arc<ServerConfig>, actor
 async fn answer(shard: Core, resolver: RequestResolver<h3_quinn::Connection, Bytes>, actor: u32) {
     // what is broken about a request is told to its sender by the library
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
-    if request.method() != Method::POST {
+    if request.method() != Method::POST && !request.headers().contains_key(crate::http::HEAD) {
         let refusal = Response::builder().status(StatusCode::METHOD_NOT_ALLOWED).header(ALLOW, "POST").body(());
         return finish(&mut stream, refusal.expect("a code and a header make an answer"), Bytes::new()).await;
     }

@@ -89,7 +89,7 @@ impl State {
         Some((stamp, group, place != Place::Duplicate))
     }
 
-    fn settle_arrived(&self, arrived: Option<(usize, u64)>) {
+    pub(in crate::shard) fn settle_arrived(&self, arrived: Option<(usize, u64)>) {
         if let Some((group, count)) = arrived {
             self.world.shared.arrived[group].fetch_add(count, Ordering::AcqRel);
         }

@@ -11,7 +11,7 @@ use rehearsal_models::transport::Window;
 use super::super::requests::Stage;
 use super::super::rides::Cargo;
 use super::super::{Shard, State};
-use crate::udp::{self, DATAGRAM_BYTES_MAX, ECHO_BYTES, Origin, Reflector, Sort, Stamp, Way};
+use crate::udp::{self, DATAGRAM_BYTES_MAX, ECHO_BYTES, Origin, Reach, Reflector, Sort, Stamp, Way};
 
 /// An echo that an imposed link holds back.
 pub(in crate::shard) struct Echo {
@@ -37,7 +37,7 @@ impl State {
         let (request, who, times) = (live.request, live.who, live.times);
         let books = &self.books[live.row];
         let group = &self.world.groups[books.group];
-        let way = Way { origin: Origin::Node(group.node), to, dscp: group.dscp, echo: true };
+        let way = Way { origin: Origin::Node(group.node), to, dscp: group.dscp, sort: Reach::Echoing };
         let member = books.first + who - books.base;
         let mark = u64::from(slot) << 32 | u64::from(generation);
         let head = Head { from: Some(ActorId(who)), stream: request.stream, seq: request.seq, ..Head::default() };

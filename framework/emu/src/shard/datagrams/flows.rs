@@ -7,7 +7,7 @@ use rehearsal_core::{ActorId, Datagram, Event, FlowId, Head, Payload, Time};
 
 use super::super::timers::class;
 use super::super::{Shard, State};
-use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Sort, Stamp, TRAIN_MAX, Target, Way};
+use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Reach, Sort, Stamp, TRAIN_MAX, Target, Way};
 
 /// A flow of an actor here.
 pub(in crate::shard) struct Flow {
@@ -59,6 +59,10 @@ impl Flow {
     }
 }
 
+const fn reach(target: Target) -> Reach {
+    if target.outside { Reach::Outside } else { Reach::Receivers }
+}
+
 impl State {
     /// An actor begins a flow.
     pub(in crate::shard) fn flow(&mut self, who: u32, row: usize, spec: FlowSpec) {
@@ -106,12 +110,16 @@ impl State {
             return;
         }
         let flow = &self.flows[row];
-        let (to, node, dscp) = (flow.spec.to, flow.node, self.world.groups[self.books[flow.row].group].dscp);
-        let wire = (flow.spec.bytes as usize).clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX);
+        let (bytes, to, node, dscp) =
+            (flow.spec.bytes as usize, flow.spec.to, flow.node, self.world.groups[self.books[flow.row].group].dscp);
         let target = self.datagram_target(node, to, dscp).filter(|_| self.imposed_path(node, to).is_none());
-        let target = target.and_then(|Target { by, here }| match by {
-            By::Address(address) => Some((address, here)),
-            By::Broker(_) => None,
+        // what goes outside is as long as it is
+        let least = if target.is_some_and(|target| target.outside) { 0 } else { HEADER_BYTES };
+        let wire = bytes.clamp(least, DATAGRAM_BYTES_MAX);
+        // nothing at all is no train
+        let target = target.filter(|_| wire > 0).and_then(|target| match target.by {
+            By::Address(address) => Some((address, target)),
+            By::Broker(_) | By::Frames(_) => None,
         });
         let mut due = [(0, Time::ZERO); BATCH];
         let mut left = BATCH;
@@ -144,13 +152,13 @@ impl State {
     }
 
     /// Renders, stamps, books and sends departures in one call.
-    fn send_train(&mut self, row: usize, (address, here): (SocketAddr, bool), wire: usize, due: &[(u64, Time)]) {
+    fn send_train(&mut self, row: usize, (address, target): (SocketAddr, Target), wire: usize, due: &[(u64, Time)]) {
         let flow = &self.flows[row];
         let (who, books) = (flow.who, flow.row);
         let FlowSpec { to, stream, recipe, bytes, .. } = flow.spec;
         let group = &self.world.groups[self.books[books].group];
         let (way, member) = (
-            Way { origin: self.origin(books, stream), to: address, dscp: group.dscp, echo: false },
+            Way { origin: self.origin(books, stream), to: address, dscp: group.dscp, sort: reach(target) },
             group.members.start + who - group.base,
         );
         let mut train = self.udp.buffer();
@@ -163,15 +171,21 @@ impl State {
         for ((seq, at), datagram) in due.iter().copied().zip(train.chunks_exact_mut(wire)) {
             let head = Head { from: Some(ActorId(who)), stream, seq, ..Head::default() };
             let stamp = Stamp { run: self.world.run_hash, sort: Sort::OneWay, head, intended: at, sent };
-            stamp.write(datagram);
+            if !target.outside {
+                stamp.write(datagram);
+            }
             let payload = Payload::new(bytes, recipe, seq);
             let datagram = Datagram { to, stream, seq, intended: at, at, payload };
             books.ledger.datagram(member, &datagram, sent, start);
         }
-        if !here {
+        if !target.here && !target.outside {
             books.elsewhere += due.len() as u64;
         }
-        self.put_out(way, wire, train);
+        let sent = self.put_out(way, wire, train);
+        if target.outside {
+            let (row, node) = (self.flows[row].row, self.flows[row].node);
+            self.sent_outside(row, node, way, (due.len() as u64, sent));
+        }
     }
 
     /// At the stop: no flow goes on, no datagram leaves.

@@ -2,11 +2,16 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
+use quinn::crypto::{CryptoError, HmacKey};
+use quinn::{
+    Connection, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, ServerConfig, TokioRuntime,
+    TransportConfig, VarInt,
+};
 use rehearsal_core::Span;
 use rehearsal_core::plan::{Carrier, LinkSpec, TlsSpec};
 
@@ -14,13 +19,8 @@ use super::Trial;
 use super::secure::Authority;
 use crate::lab::group;
 
-/// A server whose streams may have `window` bytes under way, and that does `each` with every connection.
-fn server<F: Future<Output = ()> + Send + 'static>(
-    authority: &Authority,
-    name: &str,
-    window: u32,
-    each: fn(Connection) -> F,
-) -> SocketAddr {
+/// How a server shows itself, and how much it lets through.
+fn configured(authority: &Authority, name: &str, window: u32) -> ServerConfig {
     let (certificate, key) = authority.certify(name, 2090);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -31,6 +31,17 @@ fn server<F: Future<Output = ()> + Send + 'static>(
     let mut transport = TransportConfig::default();
     transport.stream_receive_window(VarInt::from_u32(window));
     config.transport_config(Arc::new(transport));
+    config
+}
+
+/// A server whose streams may have `window` bytes under way, and that does `each` with every connection.
+fn server<F: Future<Output = ()> + Send + 'static>(
+    authority: &Authority,
+    name: &str,
+    window: u32,
+    each: fn(Connection) -> F,
+) -> SocketAddr {
+    let config = configured(authority, name, window);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (told, address) = std::sync::mpsc::sync_channel(1);
     thread::spawn(move || {
@@ -47,6 +58,72 @@ fn server<F: Future<Output = ()> + Send + 'static>(
         });
     });
     address.recv().expect("an address")
+}
+
+/// A key that all lives of a server share, so that one can disown the connections of the one before (RFC 9000 §10.3).
+struct Key;
+
+impl HmacKey for Key {
+    fn sign(&self, data: &[u8], out: &mut [u8]) {
+        out.iter_mut().zip(data.iter().cycle()).for_each(|(out, byte)| *out = byte ^ 0x5a);
+    }
+
+    fn signature_len(&self) -> usize {
+        32
+    }
+
+    fn verify(&self, _: &[u8], _: &[u8]) -> Result<(), CryptoError> {
+        Err(CryptoError)
+    }
+}
+
+/// Connection IDs that no two lives of a server have in common.
+#[derive(Debug)]
+struct Numbers;
+
+impl ConnectionIdGenerator for Numbers {
+    fn generate_cid(&mut self) -> ConnectionId {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        ConnectionId::new(&COUNT.fetch_add(1, Ordering::Relaxed).to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<std::time::Duration> {
+        None
+    }
+}
+
+/// A server that is started again at the same port with each request, and knows nothing of the life before.
+fn forgetful(authority: &Authority) -> SocketAddr {
+    let config = configured(authority, "127.0.0.1", 1_000_000);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let life = move || {
+        let mut own = EndpointConfig::new(Arc::new(Key));
+        own.cid_generator(|| Box::new(Numbers));
+        let socket = socket.try_clone().expect("a descriptor");
+        Endpoint::new(own, Some(config.clone()), socket, Arc::new(TokioRuntime)).expect("an endpoint")
+    };
+    thread::spawn(move || {
+        runtime.block_on(async move {
+            let (mut now, mut before) = (life(), Vec::new());
+            while let Some(incoming) = now.accept().await {
+                let Ok(connection) = incoming.await else { continue };
+                let stream = connection.accept_bi().await;
+                // what this life says from now on comes from elsewhere; the socket before the last is let go of
+                for _ in 0..2 {
+                    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+                    now.rebind(other).expect("another socket");
+                }
+                before.push((std::mem::replace(&mut now, life()), connection, stream));
+            }
+        });
+    });
+    address
 }
 
 fn trial(authority: &Authority, address: SocketAddr) -> Trial {
@@ -138,6 +215,19 @@ fn resets_goodbyes_and_stalls_are_named() {
     let quiet = trial(&authority, server(&authority, "127.0.0.1", 100_000, silent));
     let (end, notes) = Trial { timeout: Span::from_millis(100), ..quiet }.run();
     assert_eq!((group(&end, 0).tally.unacknowledged, notes), (3, vec![]));
+}
+
+/// A stateless reset (RFC 9000 §10.3): the peer was started again and disowns the connection.
+#[test]
+fn a_peer_that_forgets_its_connections_is_named() {
+    let authority = Authority::new("forgetful");
+    // long enough that most of a request is still to be sent when its peer goes
+    let forgotten = Trial { bytes: 400_000, timeout: Span::from_secs(2), ..trial(&authority, forgetful(&authority)) };
+    let (end, notes) = forgotten.run();
+    assert_eq!(group(&end, 0).tally.unacknowledged, 3);
+    // a peer may send few of them in a time, so one may be left to its deadline
+    let told = notes.first().is_some_and(|note| note.contains(" reset ") && note.contains(" connection"));
+    assert!(told && notes.len() == 1, "{notes:?}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Reads the bytes of an answer of HTTP/1.1 (RFC 9112): a head, then a body whose end the head tells.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use super::super::super::form::{Form, Judge};
+use super::super::super::form::{Judge, Wanted};
 use crate::losses::Loss;
 
 /// Largest head, bytes. Assumed: eight times what servers usually allow.
@@ -18,7 +17,7 @@ const INTERIM_MAX: u32 = 8;
 /// An answer that comes in.
 #[derive(Debug)]
 pub(super) struct Answer {
-    form: Option<Arc<Form>>,
+    wanted: Wanted,
     /// Whether its request was a HEAD, so that no body follows.
     bare: bool,
     stage: Stage,
@@ -54,9 +53,9 @@ enum Chunk {
 }
 
 impl Answer {
-    /// To a request of `form`; `bare` if it was a HEAD.
-    pub(super) fn new(form: Option<Arc<Form>>, bare: bool) -> Answer {
-        Answer { form, bare, stage: Stage::Head, interim: 0, judge: None, keep: false }
+    /// Of which this is `wanted`; `bare` if it was a HEAD that was sent.
+    pub(super) fn new(wanted: Wanted, bare: bool) -> Answer {
+        Answer { wanted, bare, stage: Stage::Head, interim: 0, judge: None, keep: false }
     }
 
     /// Takes what it can of `bytes`; how much that was. A head that is not whole yet stays.
@@ -135,7 +134,9 @@ impl Answer {
         }
         let said = Said::of(head.headers)?;
         self.keep = if head.version == Some(1) { !said.close } else { said.keep_alive };
-        self.judge = Some(Judge::new(self.form.as_ref(), code));
+        let mut judge = Judge::new(std::mem::take(&mut self.wanted), code);
+        head.headers.iter().for_each(|header| judge.header(header.name.as_bytes(), header.value));
+        self.judge = Some(judge);
         self.stage = match said {
             _ if self.bare || matches!(code.as_u16(), 204 | 304) => Stage::Done,
             Said { chunked: true, length, .. } => {

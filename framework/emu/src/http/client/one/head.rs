@@ -5,7 +5,7 @@ use hyper::Method;
 use rehearsal_core::plan::Connection;
 
 use super::super::Target;
-use crate::http::form::Asked;
+use crate::http::form::{Asked, Value};
 use crate::http::push_head;
 use crate::shard::Outgoing;
 
@@ -15,15 +15,32 @@ pub(in crate::http) fn write(target: &Target, job: &Outgoing, out: &mut Vec<u8>)
     let bare = match &job.asked {
         Some(asked) => foreign(asked, job, out),
         None => {
-            out.extend_from_slice(b"POST / HTTP/1.1\r\nhost: ");
+            match &job.step {
+                None => out.extend_from_slice(b"POST /"),
+                Some(step) => {
+                    out.extend_from_slice(step.method().as_str().as_bytes());
+                    out.push(b' ');
+                    out.extend_from_slice(&step.path);
+                }
+            }
+            out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
             out.extend_from_slice(target.host.as_bytes());
-            header(b"content-type", job.content_type.as_bytes(), out);
+            let typed = job.step.as_ref().is_some_and(|step| step.is_typed() || bytes == 0);
+            if !typed {
+                header(b"content-type", job.content_type.as_bytes(), out);
+            }
+            step_headers(job, out);
             out.extend_from_slice(b"\r\nrehearsal: ");
             push_head(&job.head, out);
             false
         }
     };
-    let says_length = bytes > 0 || job.asked.as_ref().is_none_or(|asked| has_body(asked.form.method(0)));
+    let method = match (&job.step, &job.asked) {
+        (Some(step), _) => step.method(),
+        (None, Some(asked)) => asked.form.method(bytes),
+        (None, None) => &Method::POST,
+    };
+    let says_length = bytes > 0 || has_body(method);
     if says_length {
         header(b"content-length", itoa::Buffer::new().format(bytes).as_bytes(), out);
     }
@@ -37,12 +54,14 @@ pub(in crate::http) fn write(target: &Target, job: &Outgoing, out: &mut Vec<u8>)
 /// The same of a request to a target outside, which is told nothing of ours.
 fn foreign(asked: &Asked, job: &Outgoing, out: &mut Vec<u8>) -> bool {
     let Asked { form, item } = asked;
-    let method = form.method(job.body.len());
+    let step = job.step.as_ref();
+    let method = step.map_or_else(|| form.method(job.body.len()), |step| step.method());
     out.extend_from_slice(method.as_str().as_bytes());
     out.push(b' ');
-    match form.path.plain() {
-        Some(path) => out.extend_from_slice(path.as_bytes()),
-        None => {
+    match (step, form.path.plain()) {
+        (Some(step), _) => out.extend_from_slice(&step.path),
+        (None, Some(path)) => out.extend_from_slice(path.as_bytes()),
+        (None, None) => {
             let mut path = BytesMut::with_capacity(64);
             form.path.render(*item, &mut path);
             out.extend_from_slice(&path);
@@ -50,13 +69,23 @@ fn foreign(asked: &Asked, job: &Outgoing, out: &mut Vec<u8>) -> bool {
     }
     out.extend_from_slice(b" HTTP/1.1\r\nhost: ");
     out.extend_from_slice(form.host.as_bytes());
-    for (name, value) in &form.headers {
-        header(name.as_str().as_bytes(), value.as_bytes(), out);
+    for (name, value) in form.headers.iter().filter(|(name, _)| step.is_none_or(|step| !step.has(name))) {
+        match value {
+            Value::Plain(value) => header(name.as_str().as_bytes(), value.as_bytes(), out),
+            value => header(name.as_str().as_bytes(), value.filled(*item).as_bytes(), out),
+        }
     }
-    if !form.typed && !job.body.is_empty() {
+    if !form.typed && !job.body.is_empty() && step.is_none_or(|step| !step.is_typed()) {
         header(b"content-type", job.content_type.as_bytes(), out);
     }
+    step_headers(job, out);
     *method == Method::HEAD
+}
+
+fn step_headers(job: &Outgoing, out: &mut Vec<u8>) {
+    for (name, value) in job.step.iter().flat_map(|step| &step.headers) {
+        header(name.as_str().as_bytes(), value.as_bytes(), out);
+    }
 }
 
 /// Whether a request of this method says its length even if it is 0 (RFC 9110 §8.6).

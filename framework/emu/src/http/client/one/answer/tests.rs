@@ -11,7 +11,7 @@ type End = Option<(Status, u32, bool)>;
 /// Feeds a text in pieces of `size`; what it came to and whether the connection may be used again, or why it is none, and
 /// what was left over.
 fn read(text: &[u8], size: usize, bare: bool) -> (Result<End, Loss>, Vec<u8>) {
-    let mut answer = Answer::new(None, bare);
+    let mut answer = Answer::new(Wanted::default(), bare);
     let mut buffer: Vec<u8> = Vec::new();
     for piece in text.chunks(size) {
         buffer.extend_from_slice(piece);

@@ -1,27 +1,31 @@
-//! What HTTP over TCP runs on: a bare connection, or one under TLS.
+//! What carriers over TCP run on: a bare connection, or one under TLS.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
+use bytes::BytesMut;
+use rehearsal_core::dscp::Dscp;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::Target;
 use crate::marks::mark;
-use crate::shard::Core;
 use crate::tls::{Agreed, Fault};
 
 /// A connection to a target.
-pub(super) enum Carried {
+pub(crate) enum Carried {
     Clear(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }
 
 /// Why there is none.
-pub(super) enum Unopened {
+pub(crate) enum Unopened {
     Socket(io::Error),
     Handshake(Fault),
 }
@@ -36,21 +40,57 @@ impl From<io::Error> for Unopened {
 }
 
 impl Carried {
-    /// Connects, and agrees on keys where the link is encrypted; what was agreed on.
-    pub(super) async fn open(shard: &Core, target: &Target) -> Result<Carried, Unopened> {
-        let stream = TcpStream::connect(target.address).await?;
+    /// Connects, and agrees on keys where there is a configuration; what was agreed on.
+    pub(crate) async fn dial(
+        address: SocketAddr,
+        dscp: Dscp,
+        tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    ) -> Result<(Carried, Option<Agreed>), Unopened> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        mark(&stream, target.dscp);
-        if !target.encrypted {
-            shard.borrow_mut().opened(target.node, target.to, target.carrier, None);
-            return Ok(Carried::Clear(stream));
-        }
-        let world = shard.borrow().world().clone();
-        let side = target.side(&world).map_err(|why| Unopened::Handshake(Fault::of(&why)))?;
-        let stream = TlsConnector::from(side.config).connect(target.name(), stream).await?;
+        mark(&stream, dscp);
+        let Some((config, name)) = tls else { return Ok((Carried::Clear(stream), None)) };
+        let wanted = config.alpn_protocols.first().cloned();
+        let stream = TlsConnector::from(config).connect(name, stream).await?;
         let agreed = Agreed::of(stream.get_ref().1);
-        shard.borrow_mut().opened(target.node, target.to, target.carrier, Some(agreed));
-        Ok(Carried::Encrypted(Box::new(stream)))
+        // HTTP/1.1 is what is spoken where nothing was agreed on (RFC 9113 §3.2)
+        if wanted.is_some_and(|wanted| wanted == b"h2" && agreed.alpn != "h2") {
+            return Err(Unopened::Handshake(Fault::Protocol));
+        }
+        Ok((Carried::Encrypted(Box::new(stream)), Some(agreed)))
+    }
+
+    /// Reads what is there, up to `room` bytes at a time; 0 at the end of the connection.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        into: &mut BytesMut,
+        room: usize,
+    ) -> Poll<io::Result<usize>> {
+        into.reserve(room);
+        match self {
+            Carried::Clear(stream) => loop {
+                ready!(stream.poll_read_ready(cx))?;
+                match stream.try_read_buf(into) {
+                    Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return Poll::Ready(read),
+                }
+            },
+            Carried::Encrypted(stream) => {
+                let before = into.len();
+                into.resize(before + room, 0);
+                let mut free = ReadBuf::new(&mut into[before..]);
+                let read = Pin::new(&mut **stream).poll_read(cx, &mut free);
+                let filled = free.filled().len();
+                into.truncate(before + filled);
+                read.map_ok(|()| filled)
+            }
+        }
+    }
+
+    /// Writes the beginning of `bytes`; how much of them.
+    pub(crate) fn poll_put(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write(cx, bytes)
     }
 }
 
