@@ -33,11 +33,13 @@ use crate::packet::Packet;
 use crate::template::{Host, Template};
 use anonymise::Anonymous;
 use headers::Changes;
-use hosts::{Drawn, Hosts, is_host};
+use hosts::{Drawn, Hosts};
 use rules::{Exact, IpRule};
 use tags::Change;
 
 pub use error::EditError;
+pub(crate) use hosts::{Range, is_host};
+pub(crate) use rules::network;
 pub use table::{Checksums, Edit, Laps, Pad, Payload};
 
 /// Bytes of a frame at most, also when it is padded.
@@ -67,6 +69,13 @@ enum Rest {
     /// The same in each lap.
     Table(BTreeMap<IpAddr, IpAddr>),
     Drawn(Drawn),
+}
+
+/// Changes addresses in all headers of a frame; checksums follow.
+pub(crate) fn readdress(frame: &mut [u8], address: impl FnMut(IpAddr) -> IpAddr) {
+    let layers = Layers::of(frame);
+    let mut changes = Changes { address, port: |port| port, ttl: None, dscp: None, update: true };
+    changes.apply(frame, &layers);
 }
 
 impl Editor {

@@ -1,11 +1,16 @@
 //! What a frame holds: tags, labels, tunnels, addresses and ports, found without copying and without trusting a length.
 
+mod content;
 pub(crate) mod text;
 mod tunnel;
 mod walk;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use text::mac;
+
+pub use content::Content;
 
 /// IP headers that are looked through, outermost first. Assumed: a tunnel in a tunnel in a tunnel.
 pub const NETWORKS_MAX: usize = 4;

@@ -57,7 +57,7 @@ pub struct Judgement {
     pub offset: Option<Offset>,
     /// Both readings of the DTRF paper's *timestamp error*.
     pub timestamp_error: Option<TimestampError>,
-    /// Streams that were there at the same time. Known frame by frame only.
+    /// Streams that were there at the same time. Not known of mode `count`.
     pub held: Option<Held>,
     /// What arrived in windows of time, beside what was to.
     pub windows: Vec<Window>,
@@ -85,11 +85,12 @@ pub fn judge(material: Material<'_>, sent: &Sent, heard: &Heard, mode: Mode) -> 
         windows: Vec::new(),
         rates: None,
     };
-    if mode == Mode::Count || submitted > MATCHED_MAX {
+    if mode != Mode::Frames || submitted > MATCHED_MAX {
         let counted = heard.counts.last().map_or(heard.frames.len() as u64, |(_, packets)| *packets);
         judgement.arrived = counted.min(submitted);
         judgement.lost = submitted - judgement.arrived;
         judgement.rates = Rates::of_counts(&heard.counts);
+        judgement.held = heard.streams.as_ref().and_then(Held::heard);
         return judgement;
     }
     let expected = Expected::of(material, sent);

@@ -13,10 +13,15 @@
 //! [`receive`] listens at the far side, and [`judge`] holds what it heard against what was due.
 
 pub mod capture;
+pub mod converse;
 pub mod edit;
 pub mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod judge;
+pub mod middle;
 pub mod packet;
+pub mod port;
 pub mod receive;
 pub mod send;
 mod sys;

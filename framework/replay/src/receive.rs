@@ -20,10 +20,15 @@ use crate::sys::interface::Interface;
 mod count;
 mod frames;
 mod key;
+mod streams;
 
 pub use frames::Seen;
+pub(crate) use key::hash;
 pub use key::{key, key_padded};
+pub use streams::{Curve, Streams};
 
+/// Readings of counters that are kept: half an hour of one each millisecond.
+const COUNTS_KEPT: usize = 1_800_000;
 /// Where iproute2 keeps namespaces by their names (ip-netns(8)).
 const SPACES: &str = "/run/netns";
 
@@ -35,6 +40,8 @@ pub enum Mode {
     Frames,
     /// Counted in the driver and dropped there: for top speed.
     Count,
+    /// Streams that are there at the same time, each known by its 5-tuple; frames are counted and forgotten.
+    Streams,
 }
 
 /// Where to listen.
@@ -93,14 +100,31 @@ pub struct Heard {
     pub unkept: u64,
     /// Frames that the kernel had no room for.
     pub dropped: u64,
-    /// Of mode `count`: a time of CLOCK_MONOTONIC, and how many packets had been counted by then; one about each millisecond.
+    /// Of modes `count` and `streams`: a time of CLOCK_MONOTONIC, and how many packets had been counted by then; one about each
+    /// millisecond.
     pub counts: Vec<(u64, u64)>,
+    /// Of mode `streams`: those.
+    pub streams: Option<Streams>,
     /// Of mode `count`: bytes in all.
     pub bytes: u64,
     /// How far CLOCK_REALTIME moved against CLOCK_MONOTONIC meanwhile, nanoseconds: the kernel's times are of the former.
     pub clock_moved: i64,
     /// What the interface counted meanwhile.
     pub wire: Option<Counters>,
+}
+
+impl Heard {
+    /// Notes how many packets have been counted by now.
+    fn counted(&mut self, time: u64, packets: u64) {
+        if packets == 0 {
+            // the last reading before the first packet
+            self.counts.clear();
+        } else if self.counts.len() >= COUNTS_KEPT {
+            // the end is worth more than another middle
+            self.counts.pop();
+        }
+        self.counts.push((time, packets));
+    }
 }
 
 /// A thread that listens.
@@ -176,8 +200,9 @@ fn listen(place: &Place, shared: &Shared, ready: &SyncSender<Result<(), ReceiveE
     let name = interface.name.clone();
     let open = |source: io::Error, hint| ReceiveError::Open { name, source, hint };
     match place.mode {
-        Mode::Frames => match frames::Listener::open(&interface, place.redirected) {
+        Mode::Frames | Mode::Streams => match frames::Listener::open(&interface, place.redirected) {
             Ok(listener) => {
+                heard.streams = (place.mode == Mode::Streams).then(Streams::default);
                 said(Ok(()));
                 listener.run(shared, &mut heard);
             }
@@ -198,13 +223,18 @@ fn listen(place: &Place, shared: &Shared, ready: &SyncSender<Result<(), ReceiveE
     heard
 }
 
+/// Moves the calling thread into a network namespace.
+pub(crate) fn enter_space(space: &Path) -> Result<(), ReceiveError> {
+    let path = file_of(space);
+    let moved = File::open(&path).and_then(|file| {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
+    });
+    moved.map_err(|source| ReceiveError::Space { path, source })
+}
+
 fn enter(place: &Place) -> Result<Interface, ReceiveError> {
     if let Some(space) = &place.space {
-        let path = file_of(space);
-        let moved = File::open(&path).and_then(|file| {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
-        });
-        moved.map_err(|source| ReceiveError::Space { path, source })?;
+        enter_space(space)?;
     }
     let missing = |_| ReceiveError::Missing {
         name: place.interface.clone(),

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "system calls that no safe crate covers; each block says why it is sound")]
 
 pub mod bpf;
+pub mod hear;
 pub mod interface;
 pub mod map;
 pub mod packet;

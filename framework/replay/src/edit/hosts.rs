@@ -51,7 +51,7 @@ impl Hosts {
 }
 
 /// Whether an address is one host's. Groups, broadcast and "any" stay what they are.
-pub(super) fn is_host(address: IpAddr) -> bool {
+pub(crate) fn is_host(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !(address.is_multicast() || address.is_unspecified() || broadcast)
 }
@@ -171,15 +171,15 @@ const fn mixed(mut z: u64) -> u64 {
 
 /// The addresses of hosts in a network.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+pub(crate) struct Range {
     first: IpAddr,
     /// How many, at most 2^62.
-    size: u64,
+    pub(crate) size: u64,
 }
 
 impl Range {
     /// Without the addresses of the network itself and, in IPv4, of all its hosts, where a network has such.
-    fn of(net: IpAddr, length: u8) -> Range {
+    pub(crate) fn of(net: IpAddr, length: u8) -> Range {
         let bits = if net.is_ipv4() { 32 - u32::from(length) } else { 128 - u32::from(length) };
         let all = 1_u64 << bits.min(62);
         let (skip, size) = match (net.is_ipv4(), bits) {
@@ -190,7 +190,8 @@ impl Range {
         Range { first: plus(net, skip), size }
     }
 
-    fn at(&self, number: u64) -> IpAddr {
+    /// One of them, from 0.
+    pub(crate) fn at(&self, number: u64) -> IpAddr {
         plus(self.first, number)
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn joined(first: IpAddr, rest: IpAddr, length: u8) -> IpAddr {
 }
 
 /// A host, or a network without bits of hosts.
-pub(super) fn network(text: &str) -> Result<(IpAddr, u8), String> {
+pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
     let example = "write such as 10.0.0.1, 10.0.0.0/24 or 2001:db8::/64";
     let (address, length) = net(text).ok_or_else(|| format!("`{text}` is no address; {example}"))?;
     let zero = if address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };

@@ -15,7 +15,7 @@ pub(crate) fn net(word: &str) -> Option<(IpAddr, u8)> {
 }
 
 /// An Ethernet address of six pairs of hexadecimal digits with colons.
-pub(crate) fn mac(word: &str) -> Option<[u8; 6]> {
+pub fn mac(word: &str) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
     let mut parts = word.split(':');
     for byte in &mut bytes {

@@ -1,18 +1,13 @@
 //! Streams that are there at the same time.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use serde::Serialize;
 
 use super::expect::Expected;
 use super::matching::Matched;
+use crate::receive::Streams;
 
-/// How long a stream is there after a packet of it, nanoseconds. Source: the DTRF paper counts a stream as concurrent when it
-/// sends at least one packet in 10 s.
-const HELD: u64 = 10_000_000_000;
-
-/// Streams at the same time: each was heard in the last 10 s.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Streams at the same time: each was heard in the last 10 s, to a tenth of a second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Held {
     /// Streams of which a packet arrived.
     pub streams: u64,
@@ -24,6 +19,12 @@ pub struct Held {
     pub opened_ns: u64,
     /// Streams that were opened in a second of that, without the first one; 0 if all came at once.
     pub opened_per_second: f64,
+    /// Packets of further streams, of which there were too many to tell them apart.
+    pub beyond: u64,
+    /// From one point of `curve` to the next, ms.
+    pub curve_ms: u64,
+    /// How many there were over time: at the end of each such span since the first packet, and when the last packet arrived.
+    pub curve: Vec<u64>,
 }
 
 impl Held {
@@ -32,29 +33,27 @@ impl Held {
         let arrival = |number: &u32| (matched.at[*number as usize], expected.packets[*number as usize].flow);
         let mut arrivals: Vec<(u64, u64)> = matched.order.iter().map(arrival).collect();
         arrivals.sort_unstable();
-        let first = arrivals.first()?.0;
-        // when each stream was last heard; those that are no longer held stay with a time of 0
-        let mut heard: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut recent: VecDeque<(u64, u64)> = VecDeque::new();
-        let [mut now, mut most, mut opened] = [0u64, 0, first];
-        for (at, flow) in arrivals {
-            while let Some((then, gone)) = recent.front().copied().filter(|(then, _)| at - then > HELD) {
-                recent.pop_front();
-                if let Some(last) = heard.get_mut(&gone).filter(|last| **last == then) {
-                    (*last, now) = (0, now - 1);
-                }
-            }
-            match heard.insert(flow, at) {
-                None => (now, opened) = (now + 1, at),
-                Some(0) => now += 1,
-                Some(_) => {}
-            }
-            recent.push_back((at, flow));
-            most = most.max(now);
-        }
-        let (streams, opened_ns) = (heard.len() as u64, opened - first);
-        let per_second = |opened_ns: u64| (streams - 1) as f64 * 1e9 / opened_ns as f64;
-        let opened_per_second = if opened_ns > 0 { per_second(opened_ns) } else { 0.0 };
-        Some(Held { streams, held_max: most, held_at_end: now, opened_ns, opened_per_second })
+        let mut streams = Streams::default();
+        // 0 is no number of a stream
+        arrivals.into_iter().for_each(|(at, flow)| streams.hear(flow + 1, at));
+        Held::heard(&streams)
+    }
+
+    /// Of streams that were heard; `None` when none were.
+    pub fn heard(heard: &Streams) -> Option<Self> {
+        let (streams, opened_ns) = (heard.known(), heard.opened());
+        let others = streams.checked_sub(1)?;
+        let opened_per_second = if opened_ns > 0 { others as f64 * 1e9 / opened_ns as f64 } else { 0.0 };
+        let curve = heard.curve();
+        Some(Held {
+            streams,
+            held_max: heard.most(),
+            held_at_end: heard.now(),
+            opened_ns,
+            opened_per_second,
+            beyond: heard.beyond(),
+            curve_ms: curve.tenths * 100,
+            curve: curve.points,
+        })
     }
 }

@@ -2,7 +2,10 @@
 
 use super::expect::Packet;
 use super::*;
-use crate::receive::Seen;
+use crate::receive::{Seen, Streams};
+use crate::testing::frames;
+use crate::timing::Rules;
+use crate::{Builder, worker};
 
 const START: u64 = 1_000_000_000;
 
@@ -134,4 +137,23 @@ fn streams_are_held_while_each_is_heard_every_ten_seconds() {
     let held = Held::of(&expected, &matched).expect("streams");
     assert_eq!((held.streams, held.held_max, held.held_at_end), (3, 3, 1));
     assert_eq!((held.opened_ns, held.opened_per_second), (2 * second, 1.0));
+    assert_eq!((held.curve_ms, held.curve.len()), (100, 301));
+    assert_eq!([0, 10, 20, 109, 110, 120, 189, 190, 300].map(|tenth| held.curve[tenth]), [1, 2, 3, 3, 2, 1, 1, 0, 1]);
+}
+
+#[test]
+fn streams_that_were_counted_need_no_frames() {
+    let mut streams = Streams::default();
+    (0..100u64).for_each(|n| streams.hear(1 + n % 10, START + n * 1_000_000));
+    let counts = vec![(START, 0), (START + 50_000_000, 51), (START + 99_000_000, 100)];
+    let heard = Heard { counts, streams: Some(streams), ..Heard::default() };
+    let mut builder = Builder::in_memory();
+    (0..).zip(frames(10)).for_each(|(at, frame)| builder.push(at, &frame).expect("a frame"));
+    let template = builder.finish().expect("a template");
+    let sent = worker::others(&template, Rules { loops: Some(10), ..Rules::default() }).expect("a schedule");
+    let judged = judge(Material::plain(&template), &sent, &heard, Mode::Streams);
+    assert_eq!((judged.sent, judged.arrived, judged.lost, judged.reordered), (100, 100, 0, None));
+    let held = judged.held.expect("streams");
+    assert_eq!((held.streams, held.held_max, held.opened_ns, held.beyond), (10, 10, 9_000_000, 0));
+    assert!((held.opened_per_second - 1_000.0).abs() < 1e-9);
 }

@@ -16,8 +16,6 @@ const CORES: u32 = 1024;
 const LINE: u32 = 64;
 /// How often the counters are read, nanoseconds.
 const EVERY: u64 = 1_000_000;
-/// Readings that are kept: half an hour.
-const KEPT: usize = 1_800_000;
 /// How long nothing must come for the end, and how long is listened after it at most; nanoseconds.
 const QUIET: u64 = 100_000_000;
 const LINGER: u64 = 2_000_000_000;
@@ -72,17 +70,9 @@ impl Counter {
             if packets != last {
                 shared.heard.store(packets, Ordering::Relaxed);
                 (last, moved) = (packets, time);
-                if heard.counts.len() < KEPT {
-                    heard.counts.push((time, packets));
-                } else {
-                    // the end is worth more than another middle
-                    heard.counts.pop();
-                    heard.counts.push((time, packets));
-                }
-            } else if heard.counts.is_empty() || packets == 0 {
-                // the last reading before the first packet
-                heard.counts.clear();
-                heard.counts.push((time, 0));
+                heard.counted(time, packets);
+            } else if packets == 0 {
+                heard.counted(time, 0);
             }
             if shared.over.load(Ordering::SeqCst) {
                 let end = *end.get_or_insert(time + LINGER);

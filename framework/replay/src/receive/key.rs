@@ -1,6 +1,7 @@
 //! What tells one frame from another: a number from all of its bytes. Equal frames have equal numbers; different ones have
 //! different ones but for one in 2⁶⁴.
 
+use crate::frame::{Fragment, Layers};
 use crate::sys::tap::Arrival;
 
 /// Odd numbers without a pattern. Source: the first digits of π, in hexadecimal.
@@ -38,6 +39,23 @@ pub fn of_arrival(arrival: &Arrival<'_>) -> u64 {
     }
 }
 
+/// That of a frame's stream: of its innermost IP header's addresses, protocol and ports, the same for both directions. `None`
+/// without IP, and for a later piece of a packet, which has no ports.
+pub fn stream(frame: &[u8]) -> Option<u64> {
+    let layers = Layers::of(frame);
+    let network = layers.innermost().filter(|network| network.fragment != Fragment::Later)?;
+    let ports = network.ports(frame);
+    let (at, length) = if network.v6 { (network.at + 8, 16) } else { (network.at + 12, 4) };
+    let end = |at: usize, port: Option<u16>| {
+        let port = port.map_or(PI[2], |port| PI[0] ^ u64::from(port));
+        Some(hash(frame.get(at..at + length)?, port))
+    };
+    let source = end(at, ports.map(|ports| ports.source))?;
+    let destination = end(at + length, ports.map(|ports| ports.destination))?;
+    let (low, high) = (source.min(destination), source.max(destination));
+    Some(fold(low ^ PI[1] ^ u64::from(network.protocol), high ^ PI[3]))
+}
+
 fn plain(frame: &[u8]) -> u64 {
     let (addresses, rest) = frame.split_at(frame.len().min(ADDRESSES));
     combined(addresses, rest, None)
@@ -48,7 +66,8 @@ fn combined(addresses: &[u8], rest: &[u8], tag: Option<u16>) -> u64 {
     hash(rest, hash(addresses, seed))
 }
 
-fn hash(bytes: &[u8], seed: u64) -> u64 {
+/// A number from some bytes and another number.
+pub fn hash(bytes: &[u8], seed: u64) -> u64 {
     let mut state = fold(seed ^ PI[3], bytes.len() as u64 ^ PI[1]);
     let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
@@ -70,6 +89,26 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::testing::{datagram, ethernet, framed, ip, segment};
+
+    #[test]
+    fn a_stream_is_its_five_tuple_in_both_directions() {
+        let [a, b] = [("10.0.0.1", 7), ("10.0.0.2", 53)];
+        let one = stream(&datagram(a, b, b"question"));
+        assert!(one.is_some());
+        assert_eq!(one, stream(&datagram(b, a, b"and answer")));
+        let others = [
+            datagram(("10.0.0.3", 7), b, b""),
+            datagram(("10.0.0.1", 8), b, b""),
+            datagram(("10.0.0.1", 53), ("10.0.0.2", 7), b""),
+            segment(a, b, 2, b""),
+            datagram(("fd00::1", 7), ("fd00::2", 53), b""),
+            framed(&ip(1, "10.0.0.1", "10.0.0.2", &[8, 0, 0, 0, 0, 1, 0, 1])),
+        ];
+        let all: BTreeSet<_> = others.iter().map(|frame| stream(frame)).chain([one]).collect();
+        assert_eq!((all.len(), all.contains(&None)), (7, false));
+        assert_eq!(stream(&ethernet(0x0806, &[0; 28])), None);
+    }
 
     #[test]
     fn every_bit_matters() {

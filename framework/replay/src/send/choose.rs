@@ -169,7 +169,7 @@ impl Wish {
             return Err(ChooseError::NothingFits(interface.name));
         }
         let mut notes = Vec::new();
-        for attempt in order(kind, schedule) {
+        for attempt in order(kind, schedule, material.varies()) {
             let tried = match attempt {
                 Kind::XdpLive => live(&interface, &load, kind.is_some()),
                 Kind::AfXdp => shared(&interface, &load, kind.is_some()),
@@ -191,11 +191,12 @@ impl Wish {
     }
 }
 
-/// What is tried, in order.
-fn order(kind: Option<Kind>, schedule: &Schedule) -> Vec<Kind> {
+/// What is tried, in order. Frames that differ in each loop have to be fed to a program by another core, while it runs.
+fn order(kind: Option<Kind>, schedule: &Schedule, varies: bool) -> Vec<Kind> {
     match kind {
         Some(kind) => vec![kind],
         None if schedule.is_timed() => vec![Kind::Packet],
+        None if varies => vec![Kind::AfXdp, Kind::XdpLive, Kind::Packet],
         None => vec![Kind::XdpLive, Kind::AfXdp, Kind::Packet],
     }
 }

@@ -41,6 +41,14 @@ impl Tap {
     /// # Errors
     /// What the system says: without CAP_NET_RAW it is not permitted.
     pub fn open(index: u32, blocks: usize) -> io::Result<Self> {
+        Tap::patient(index, blocks, RETIRE_MS)
+    }
+
+    /// The same for who may hear of frames so many milliseconds later: in the meantime more of them share a block.
+    ///
+    /// # Errors
+    /// As for [`Tap::open`].
+    pub fn patient(index: u32, blocks: usize, retire_ms: u32) -> io::Result<Self> {
         // bound before it hears anything: a protocol of 0 hears nothing
         let fd = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         socket::set(&fd, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
@@ -51,7 +59,7 @@ impl Tap {
             tp_block_nr: blocks as libc::c_uint,
             tp_frame_size: 2048,
             tp_frame_nr: (BLOCK / 2048 * blocks) as libc::c_uint,
-            tp_retire_blk_tov: RETIRE_MS,
+            tp_retire_blk_tov: retire_ms,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };

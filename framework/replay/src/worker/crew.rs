@@ -19,6 +19,9 @@ use crate::timing::{Rules, Schedule, TimingError};
 
 /// How long workers have to get ready before the start that is the same for all, nanoseconds.
 const LEAD: u64 = 100_000_000;
+/// How long a stream may be silent, nanoseconds. Source: the DTRF paper counts a stream as concurrent when it sends at least
+/// one packet in 10 s.
+const HELD: u64 = 10_000_000_000;
 /// How often the interface is looked at.
 const WATCH: Duration = Duration::from_millis(20);
 
@@ -70,6 +73,8 @@ pub struct Sent {
     pub start: u64,
     /// Why it ended before its end.
     pub ended: Option<Ended>,
+    /// Streams that were to be held.
+    pub to_hold: Option<u64>,
     /// What came of each worker.
     pub tallies: Vec<Tally>,
     /// What the interface counted meanwhile.
@@ -159,6 +164,7 @@ pub fn replay(
     let spread = Spread::over(material.template, workers);
     let mut chosen = crew.wish.open(material, &schedule, &spread)?;
     chosen.notes.extend(restless(crew, &schedule));
+    chosen.notes.extend(slow_to_hold(material, &schedule));
     begin(&chosen, &schedule);
     let Chosen { kind, mut paths, interface, fit, notes } = chosen;
     let before = interface.as_ref().and_then(|interface| Counters::read(&interface.name));
@@ -205,7 +211,8 @@ pub fn replay(
     let tallies = tallies.map_err(ReplayError::Thread)?;
     let after = interface.as_ref().and_then(|interface| Counters::read(&interface.name));
     let wire = before.zip(after).map(|(before, after)| after.since(&before));
-    Ok(Sent { path: kind, notes, interface, fit, schedule, spread, start, ended: stop.why(), tallies, wire })
+    let (ended, to_hold) = (stop.why(), material.streams_held());
+    Ok(Sent { path: kind, notes, interface, fit, schedule, spread, start, ended, to_hold, tallies, wire })
 }
 
 /// What there is to know when workers never sleep between two packets.
@@ -215,6 +222,18 @@ fn restless(crew: &Crew, schedule: &Schedule) -> Option<String> {
     let text = "packets come so fast that a worker keeps its core all the time; what waits there gets up to 50 ms of each second \
                 (sched(7), sched_rt_runtime_us), and packets are late meanwhile: leave that core to it";
     (crew.real_time && busy && limited).then(|| text.to_owned())
+}
+
+/// What there is to know when streams come again too late to be held.
+fn slow_to_hold(material: Material<'_>, schedule: &Schedule) -> Option<String> {
+    let (streams, others) = (material.streams_held()?, material.laps?.saturating_sub(1));
+    // from the last packet of a stream in one lap to its first one in the same lap of the next turn, at least
+    let silent = others.saturating_mul(schedule.period);
+    let text = format!(
+        "{streams} streams are not held at this pace: each is silent for {:.1} s, and one is there while it sends a packet in 10 s",
+        silent as f64 / 1e9
+    );
+    (silent > HELD).then_some(text)
 }
 
 /// What another program was to send: the whole schedule, by one worker.
@@ -238,6 +257,7 @@ pub fn others(template: &Template, rules: Rules) -> Result<Sent, ReplayError> {
         spread: Spread::over(template, 1),
         start: 0,
         ended: None,
+        to_hold: None,
         tallies: vec![tally],
         wire: None,
     })

@@ -21,6 +21,11 @@ impl<'t> Material<'t> {
         Material { template, editor: None, laps: None }
     }
 
+    /// Streams that are to be held, if any are.
+    pub fn streams_held(&self) -> Option<u64> {
+        self.laps.map(|laps| laps.saturating_mul(self.template.streams().len() as u64))
+    }
+
     /// Which lap of the edit a loop is, both from 0.
     #[inline]
     pub fn lap(&self, round: u64) -> u64 {

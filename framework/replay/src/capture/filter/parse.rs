@@ -8,6 +8,8 @@ use crate::frame::{ethertype, protocol};
 const WORDS_MAX: usize = 1024;
 /// Brackets and `not`s inside of each other at most. A chain of `and` is as deep as it has words, which are bounded too.
 const DEPTH_MAX: usize = 64;
+/// The largest number of a VLAN. Source: IEEE 802.1Q, 12 bits.
+const VLAN_MAX: u32 = 4095;
 
 /// Reads a filter.
 pub(super) fn filter(text: &str) -> Result<Node, FilterError> {
@@ -151,9 +153,9 @@ impl<'a> Parser<'a> {
             }
             Some("vlan") => {
                 self.at += 1;
-                let number = self.peek().and_then(|word| word.parse::<u16>().ok());
-                self.at += usize::from(number.is_some());
-                return Ok(Question::Vlan(number));
+                let counts = self.peek().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+                let number = counts.then(|| self.number(VLAN_MAX)).transpose()?;
+                return Ok(Question::Vlan(number.map(|number| number as u16)));
             }
             _ => {}
         }
@@ -253,9 +255,14 @@ impl<'a> Parser<'a> {
                 More::Ports(asked.side, port, port)
             }
             Some(Kind::PortRange) => {
-                let range = word.split_once('-').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+                // one port is a range too, such as the second of `portrange 5000-5999 or 80`
+                let (from, to) = word.split_once('-').unwrap_or((word, word));
+                let range = from.parse::<u16>().ok().zip(to.parse::<u16>().ok());
                 let (from, to) =
                     range.ok_or_else(|| format!("`{word}` is no range of ports; write such as 5000-5999"))?;
+                if from > to {
+                    return Err(format!("`{word}` ends before it begins; write {to}-{from}"));
+                }
                 More::Ports(asked.side, from, to)
             }
             kind => {
