@@ -234,6 +234,9 @@ pub struct Target {
     pub streams: u64,
     /// Mean gap of each stream, ns; `None` for a closed loop.
     pub gap_ns: Option<u64>,
+    /// Exchanges per second that a model of users offers in the long run, of all instances. Nothing is held against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_per_second: Option<f64>,
     /// Exchanges under way per stream.
     pub in_flight: u32,
     /// Exchanges that each stream generates, if that is fixed.

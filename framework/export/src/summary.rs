@@ -21,11 +21,13 @@ mod checks;
 mod clocks;
 mod draft;
 mod links;
+mod users;
 
 pub(crate) use build::build;
 pub(crate) use clocks::withhold;
 pub use clocks::{HostClock, NodeStart};
 pub use links::LinkSummary;
+pub use users::Occupancy;
 
 /// Raised when the meaning of a file in the bundle changes.
 pub const SCHEMA_VERSION: u32 = 1;

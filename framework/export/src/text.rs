@@ -15,6 +15,7 @@ mod connections;
 mod grid;
 mod links;
 mod quantity;
+mod users;
 
 /// A time in ns, in the largest unit that keeps it short: `1 ms`, `2.5 s`.
 pub(crate) fn duration(ns: f64) -> String {
@@ -53,6 +54,9 @@ impl fmt::Display for Report<'_> {
         }
         if !receivers.is_empty() {
             write!(f, "\n{}", receiver_grid(&receivers))?;
+        }
+        if let Some(grid) = users::grid(s) {
+            write!(f, "\n{grid}")?;
         }
         if let Some(grid) = connections::grid(&s.connections) {
             write!(f, "\n{grid}")?;
@@ -159,7 +163,7 @@ fn sender_grid(templates: &[&TemplateSummary]) -> Grid {
         row.extend(rare.iter().map(|(_, of)| of(counts).to_string()));
         row.extend([
             rate(had),
-            wanted.map_or_else(|| "closed loop".to_owned(), rate),
+            wanted.map_or_else(|| unpaced(t), rate),
             time("response", "p50"),
             time("response", "p99"),
             time("service", "p50"),
@@ -169,6 +173,16 @@ fn sender_grid(templates: &[&TemplateSummary]) -> Grid {
         grid.row(row);
     }
     grid
+}
+
+/// What there is instead of a target: what a model of users offers, or what answers decide.
+fn unpaced(t: &TemplateSummary) -> String {
+    let offered = t.target.and_then(|target| target.target.offered_per_second);
+    match offered {
+        Some(offered) => format!("{} offered", rate(offered)),
+        None if t.kind == "population" => "by its users".to_owned(),
+        None => "closed loop".to_owned(),
+    }
 }
 
 fn receiver_grid(templates: &[&TemplateSummary]) -> Grid {

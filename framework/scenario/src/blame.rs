@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use rehearsal_core::assembly::AssemblyError;
+use rehearsal_core::kind::{BuildError, Offer};
+use rehearsal_core::plan::{Carrier, Stop};
+use rehearsal_core::recording::TemplateRequest;
 
 use crate::error::{Problem, ScenarioErrors};
 use crate::experiment::Experiment;
@@ -11,6 +14,37 @@ use crate::experiment::Experiment;
 pub(crate) const MEDIA: &str = "media";
 
 impl Experiment {
+    /// Fills in what senders offer that replay templates: `read` tells, of a template, packets per second and bytes in the mean
+    /// and packets of one loop.
+    ///
+    /// # Errors
+    /// The first template that cannot be read, with its place in the file.
+    pub fn offer_templates(
+        &mut self,
+        mut read: impl FnMut(&Path, &TemplateRequest) -> Result<(Option<f64>, f64, u64), BuildError>,
+    ) -> Result<(), ScenarioErrors> {
+        let once = (self.stop == Stop::AllRequestsDone).then_some(1);
+        let mut found = Vec::new();
+        for (row, node) in self.nodes.iter().enumerate() {
+            for (column, actor) in node.actors.iter().enumerate() {
+                let Some(sender) = &actor.sender else { continue };
+                let frames = self.carrier_to(&node.name, &sender.to) == Carrier::Frames;
+                let Some((request, loops)) = actor.build.template(frames) else { continue };
+                let told = read(&self.base, &request).map_err(|source| {
+                    self.explain_build(&AssemblyError { node: node.name.clone(), actor: actor.name.clone(), source })
+                });
+                found.push((row, column, told?, loops.or(once)));
+            }
+        }
+        for (row, column, (per_second, bytes, packets), loops) in found {
+            let offers = &mut self.nodes[row].actors[column].offers;
+            let text = offers.take().unwrap_or_default().text;
+            let total = loops.map(|loops| loops.saturating_mul(packets));
+            *offers = Some(Offer { text, per_second, bytes: Some(bytes), total });
+        }
+        Ok(())
+    }
+
     /// An error of building the plan, with its place in the file where the actor was written there.
     pub fn explain_build(&self, error: &AssemblyError) -> ScenarioErrors {
         let name = format!("{}/{}", error.node, error.actor);

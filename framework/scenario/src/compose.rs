@@ -16,6 +16,7 @@ use crate::registry::Registry;
 use crate::source::Sources;
 use crate::tables::HostTable;
 
+mod files;
 pub(crate) mod outside;
 mod placement;
 mod scale;
@@ -34,6 +35,9 @@ pub(crate) fn experiment(
 ) -> Option<Experiment> {
     let mut notes = notes::of_draft(&draft);
     let base = options.base.clone().unwrap_or_else(|| path.parent().unwrap_or(Path::new("")).to_path_buf());
+    if options.files {
+        files::check(&draft, &base, problems);
+    }
     crate::trace::load(&mut draft, &base, problems);
     crate::arrivals::load(&mut draft, &base, problems);
     crate::model::traces(&mut draft, &base, registry, problems);

@@ -89,11 +89,12 @@ impl Draft {
         self.links.iter().find(joins).map_or(&self.link.link, |link| &link.link)
     }
 
-    /// Whether what a node sends to a target has an outcome.
-    pub(crate) fn is_exchange(&self, from: &str, to: &str) -> bool {
+    /// Whether what a node sends to its sender's target has an outcome.
+    pub(crate) fn is_exchange(&self, from: &str, sender: &SenderParams) -> bool {
+        let to = sender.to.as_str();
         let link = self.link_to(from, if Url::is(to) { OUTSIDE } else { to });
         match Url::read(to) {
-            Ok(url) => LinkSpec { carrier: url.scheme.carrier(link.carrier), ..link.clone() }.is_exchange(),
+            Ok(url) => url.link(link, sender.request.as_deref()).is_exchange(),
             Err(_) => link.is_exchange(),
         }
     }

@@ -210,6 +210,16 @@ impl<'s> Problems<'s> {
         self.found.push(ScenarioError { place: None, problem, help });
     }
 
+    /// Where something is wrong so far.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.found.iter().filter_map(|error| error.place.clone()).collect()
+    }
+
+    /// Where a span is.
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+        self.sources.place(span)
+    }
+
     /// Whether nothing is wrong so far.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()

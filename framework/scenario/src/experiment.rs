@@ -140,6 +140,13 @@ impl NodeSpec {
     }
 }
 
+impl ActorSpec {
+    /// Whether it replays a template.
+    pub fn replays(&self) -> bool {
+        self.build.template(false).is_some()
+    }
+}
+
 impl Experiment {
     /// The plan of one repetition, counted from 0.
     pub fn plan(&self, repetition: u32) -> Plan {

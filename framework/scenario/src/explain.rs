@@ -175,9 +175,11 @@ fn actor(actor: &ActorSpec) -> String {
 
 fn link(link: &LinkSpec) -> String {
     let carrier = match (link.carrier, link.connection) {
+        (Carrier::Udp, _) if link.is_exchange() && link.outside => "udp, answered".to_owned(),
         (Carrier::Udp, _) if link.is_exchange() => "udp, echoed".to_owned(),
         (Carrier::Udp, _) => "udp".to_owned(),
         (Carrier::Nats, _) => "nats".to_owned(),
+        (Carrier::Frames, _) => "frames".to_owned(),
         (Carrier::Tcp, Connection::PerRequest) => "tcp, a connection per request".to_owned(),
         (Carrier::Tcp, Connection::KeepAlive) if link.pipeline > 1 => {
             format!("tcp, up to {} requests on a connection", link.pipeline)
@@ -196,6 +198,7 @@ fn link(link: &LinkSpec) -> String {
     parts.extend(link.rate.map(|rate| rate.to_string()));
     parts.extend((!link.rate_steps.is_empty()).then(|| format!("a rate trace of {} rows", link.rate_steps.len())));
     parts.extend((!link.members.is_empty()).then(|| format!("shared as `{}`", link.name)));
+    parts.extend(link.shares.as_ref().map(|cell| format!("shares `{cell}`")));
     parts.extend((!link.delay.is_zero()).then(|| format!("{} delay", words(link.delay))));
     parts
         .extend((!link.jitter.is_zero()).then(|| format!("{}{} jitter", words(link.jitter), shape(link.jitter_shape))));

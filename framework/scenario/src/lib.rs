@@ -21,6 +21,7 @@ mod explain;
 mod init;
 mod keys;
 mod load;
+pub mod mix;
 mod model;
 mod notes;
 mod overrides;

@@ -1,5 +1,6 @@
 //! From a path to a checked experiment.
 
+use std::cell::OnceCell;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::compose;
 use crate::draft::Draft;
 use crate::error::{Problem, Problems, ScenarioErrors};
 use crate::experiment::Experiment;
+use crate::mix;
 use crate::model::Models;
 use crate::overrides::{self, Override};
 use crate::read::Reader;
@@ -34,6 +36,9 @@ pub struct LoadOptions {
     pub only: Vec<String>,
     /// Nodes that this process does not run.
     pub without: Vec<String>,
+    /// Whether files of certificates, keys and passwords are looked at. They are read where nodes run, which may be on other
+    /// hosts than this one.
+    pub files: bool,
 }
 
 /// Reads, checks and resolves an experiment file.
@@ -66,11 +71,12 @@ pub fn parse(
     let models = Models::read(&options.sets, &base, &mut sources);
     let sources = Arc::new(sources);
     let mut problems = Problems::new(&sources);
+    let made = OnceCell::new();
     let root = syntax(&sources, &mut problems);
     let overrides: Vec<Override> =
         options.sets.iter().zip(starts).filter_map(|(set, start)| Override::new(set, start, &mut problems)).collect();
     problems.pass()?;
-    let draft = read(root, &overrides, &models, registry, &mut problems);
+    let draft = read(root, (&overrides, &made), &models, registry, &mut problems);
     validate::draft(&draft, &mut problems);
     let experiment = problems
         .is_empty()
@@ -82,14 +88,19 @@ pub fn parse(
 
 fn read<'i>(
     mut root: Spanned<DeTable<'i>>,
-    overrides: &'i [Override],
+    (overrides, made): (&'i [Override], &'i OnceCell<String>),
     models: &'i Models,
     registry: &Registry,
     problems: &mut Problems<'_>,
 ) -> Draft {
     let catalogue = Catalogue::new(registry);
-    // a model can be changed by overrides once it is there
-    let (named, others): (Vec<&Override>, Vec<&Override>) = overrides.iter().partition(|one| one.names_model());
+    // what a mix makes, and a model, can be changed by overrides once it is there
+    let (mixed, others): (Vec<&Override>, Vec<&Override>) = overrides.iter().partition(|one| one.is_in(mix::MIX));
+    for one in mixed {
+        one.apply(root.get_mut(), problems);
+    }
+    mix::expand(root.get_mut(), models, made, problems);
+    let (named, others): (Vec<&Override>, Vec<&Override>) = others.into_iter().partition(|one| one.names_model());
     for one in named {
         one.apply(root.get_mut(), problems);
     }

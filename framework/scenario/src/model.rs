@@ -14,6 +14,7 @@ use crate::decode::decode;
 use crate::draft::Draft;
 use crate::error::{Problem, Problems, ScenarioErrors};
 use crate::load::read_file;
+use crate::mix::MIX;
 use crate::read::ACTORS;
 use crate::registry::{Catalogue, Registry};
 use crate::source::Sources;
@@ -47,6 +48,15 @@ impl Models {
                 names.push(name.to_string());
             }
         });
+        if let Some(DeValue::Table(mix)) = root.get_ref().get(MIX).map(Spanned::get_ref)
+            && let Some(DeValue::Table(apps)) = mix.get("apps").map(Spanned::get_ref)
+        {
+            let of = |app: &Spanned<DeValue<'_>>| match app.get_ref() {
+                DeValue::Table(app) => app.get(MODEL).and_then(|name| Some(name.get_ref().as_str()?.to_owned())),
+                _ => None,
+            };
+            names.extend(apps.values().filter_map(of));
+        }
         drop(root);
         let set = sets.iter().filter_map(|set| set.split_once('='));
         let set = set.filter(|(path, _)| is_model(path)).map(|(_, value)| value.trim().trim_matches(['"', '\'']));
@@ -57,7 +67,10 @@ impl Models {
                 continue;
             }
             let path = base.join(&name);
-            let read = read_file(&path).map_err(|problem| format!("{}: {problem}", path.display()));
+            let read = read_file(&path).map_err(|problem| match problem {
+                Problem::Unreadable { reason } => format!("cannot read {}: {reason}", path.display()),
+                other => format!("{}: {other}", path.display()),
+            });
             let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8")));
             let text = text.map(|text| {
                 let start = sources.add_file(&path.display().to_string(), &text);
@@ -66,6 +79,23 @@ impl Models {
             models.0.insert(name, text);
         }
         models
+    }
+
+    /// The diagram of a file, by its name as written. What is wrong in it is told with its own line.
+    pub(crate) fn diagram(&self, name: &str, problems: &mut Problems<'_>) -> Result<Diagram, String> {
+        let text = match self.0.get(name) {
+            Some(Ok(text)) => text,
+            Some(Err(why)) => return Err(why.clone()),
+            None => return Err(format!("{name} was not read")),
+        };
+        let (table, errors) = DeTable::parse_recoverable(&text.padded);
+        for error in errors {
+            let at = error.span().unwrap_or(text.start..text.start);
+            problems.at(&at, Problem::Syntax { reason: error.message().to_owned() });
+        }
+        let at = text.start..text.start + 1;
+        let read: Option<Diagram> = decode(table.get_ref(), &at, &BTreeSet::new(), problems);
+        read.ok_or_else(|| format!("{name} is no model"))
     }
 
     /// Puts each model where it is named, in actors of kinds that have a diagram.
@@ -168,8 +198,10 @@ fn each_actor_mut<'i>(root: &mut DeTable<'i>, with: &mut dyn FnMut(&mut DeTable<
     }
 }
 
-/// Notes what a kind says of its own keys, each at the key that it names, or as near to it as the file goes.
+/// Notes what a kind says of its own keys, each at the key that it names, or as near to it as the file goes. What is wrong
+/// already needs no second complaint, which would be of what is missing for that.
 pub(crate) fn complain(table: &DeTable<'_>, span: &Range<usize>, said: &[Complaint], problems: &mut Problems<'_>) {
+    let blamed = problems.places();
     for complaint in said {
         let (mut at, mut inside) = (span.clone(), Some(table));
         for name in &complaint.path {
@@ -180,7 +212,9 @@ pub(crate) fn complain(table: &DeTable<'_>, span: &Range<usize>, said: &[Complai
             };
             at = if inside.is_some() && name != DIAGRAM { key.span() } else { value.span() };
         }
-        problems.rule(&at, complaint.reason.clone(), None);
+        if !blamed.contains(&problems.place(&at)) {
+            problems.rule(&at, complaint.reason.clone(), None);
+        }
     }
 }
 

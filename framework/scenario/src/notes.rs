@@ -20,7 +20,7 @@ pub(crate) fn of_draft(draft: &Draft) -> Vec<String> {
     for node in &draft.nodes {
         for actor in &node.actors {
             let Some(sender) = &actor.sender else { continue };
-            if draft.is_exchange(&node.node.name, &sender.to) {
+            if draft.is_exchange(&node.node.name, sender) {
                 continue;
             }
             let written: Vec<&str> = EXCHANGE_KEYS.into_iter().filter(|key| actor.actor.keys.has(key)).collect();
@@ -123,7 +123,10 @@ fn too_late(experiment: &Experiment) -> Vec<String> {
 /// What has no meaning for traffic without answers.
 fn datagrams(experiment: &Experiment) -> Vec<String> {
     let mut notes = Vec::new();
-    let exchanges = |from: &NodeSpec, to: &str| experiment.link_to(&from.name, to).is_answered();
+    let exchanges = |from: &NodeSpec, to: &str| {
+        let link = experiment.link_to(&from.name, to);
+        link.is_answered() && link.is_exchange()
+    };
     let of_udp: Vec<String> = experiment
         .senders()
         .filter(|(node, _, sender)| !exchanges(node, &sender.to))
@@ -169,7 +172,7 @@ fn links(experiment: &Experiment) -> Vec<String> {
     }
     for (name, link) in experiment.named_links() {
         let mut say = |text: &str| notes.push(format!("link `{name}`: {text}"));
-        if !link.carrier.is_addressed() && link.connection == Connection::PerRequest {
+        if matches!(link.carrier, Carrier::Nats | Carrier::Mqtt) && link.connection == Connection::PerRequest {
             let word = if link.carrier == Carrier::Nats { "nats" } else { "mqtt" };
             say(&format!("`connection` means nothing over `{word}`, where all requests of a node share one"));
         }

@@ -39,6 +39,11 @@ impl Override {
         Some(Override { path, padded, value: from..start + text.len() })
     }
 
+    /// Whether it is of something in a table at the top.
+    pub(crate) fn is_in(&self, table: &str) -> bool {
+        self.path.first().is_some_and(|(name, _)| name == table)
+    }
+
     /// Whether it names a model.
     pub(crate) fn names_model(&self) -> bool {
         self.path.last().is_some_and(|(name, _)| crate::model::is_model(name))

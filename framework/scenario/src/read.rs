@@ -26,6 +26,10 @@ pub(crate) const ACTORS: &str = "actors";
 /// The name of the link that holds wherever no other is given.
 pub(crate) const DEFAULT_LINK: &str = "default";
 
+/// The key of a link that shares another's capacity, and the key that only that other has.
+const SHARES: &str = "shares";
+const MEMBERS: &str = "members";
+
 /// Keys of which a link has one: where it has written one, it takes none of the others from the default.
 const ONE_OF: [&[&str]; 3] =
     [&["rate", "rate_trace", "rate_steps"], &["loss", "gilbert_elliott"], &["jitter", "jitter_quantiles"]];
@@ -122,10 +126,15 @@ impl Reader<'_, '_> {
         let default = links.iter().find(|link| link.name == DEFAULT_LINK).map(|link| link.table.clone());
         for link in &links {
             let mut table = link.table.clone();
-            for (key, value) in default.iter().flatten() {
+            let shared = match link.table.get(SHARES).map(Spanned::get_ref) {
+                Some(DeValue::String(name)) => links.iter().find(|other| other.name == name.as_ref()),
+                _ => None,
+            };
+            let shared = shared.map(|cell| filtered(cell.table, |key| key != MEMBERS));
+            for (key, value) in shared.iter().chain(&default).flatten() {
                 let key_name: &str = key.get_ref();
                 let group = ONE_OF.iter().find(|group| group.contains(&key_name));
-                let written = |key: &&str| link.table.contains_key(*key);
+                let written = |key: &&str| table.contains_key(*key);
                 if !written(&key_name) && !group.is_some_and(|group| group.iter().any(written)) {
                     table.insert(key.clone(), value.clone());
                 }
@@ -142,7 +151,7 @@ impl Reader<'_, '_> {
             let read = LinkDraft { pairs, span: link.span.clone(), link: spec, keys };
             if link.name == DEFAULT_LINK {
                 draft.link = read;
-            } else if pair(link.name).is_some() || link.table.contains_key("members") {
+            } else if pair(link.name).is_some() || link.table.contains_key(MEMBERS) {
                 draft.links.push(read);
             } else {
                 let reason = format!("`{}` does not name the two ends of a link", link.name);

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 
+use crate::mix::MixTable;
 use crate::read::ACTORS;
 use crate::shape::Shape;
 use crate::tables::{ActorTable, ExperimentTable, HostTable, NodeTable, ProvisionTable};
@@ -119,6 +120,7 @@ pub(crate) struct Catalogue {
     experiment: Value,
     host: Value,
     provision: Value,
+    mix: Value,
     verdict: Value,
     threshold: Value,
     node: Value,
@@ -136,6 +138,7 @@ impl Catalogue {
         let experiment = ExperimentTable::json_schema(g).to_value();
         let host = HostTable::json_schema(g).to_value();
         let provision = ProvisionTable::json_schema(g).to_value();
+        let mix = MixTable::json_schema(g).to_value();
         let verdict = VerdictTable::json_schema(g).to_value();
         let threshold = ThresholdTable::json_schema(g).to_value();
         let mut node = NodeTable::json_schema(g).to_value();
@@ -146,7 +149,7 @@ impl Catalogue {
         let sender = SenderParams::json_schema(g).to_value();
         let own = registry.kinds().map(|kind| (kind.name, (kind.schema)(g).to_value())).collect();
         let definitions = generator.take_definitions(true).into_iter().collect();
-        Catalogue { experiment, host, provision, verdict, threshold, node, link, actor, sender, own, definitions }
+        Catalogue { experiment, host, provision, mix, verdict, threshold, node, link, actor, sender, own, definitions }
     }
 
     fn shape<'a>(&'a self, schema: &'a Value) -> Shape<'a> {
@@ -159,6 +162,10 @@ impl Catalogue {
 
     pub(crate) fn host(&self) -> Shape<'_> {
         self.shape(&self.host)
+    }
+
+    pub(crate) fn mix(&self) -> Shape<'_> {
+        self.shape(&self.mix)
     }
 
     pub(crate) fn provision(&self) -> Shape<'_> {

@@ -26,7 +26,8 @@ pub fn json_schema(registry: &Registry) -> Value {
         "description": "One experiment: hosts, nodes with actors, links, thresholds.",
         "type": "object",
         "additionalProperties": false,
-        "required": ["experiment", "nodes"],
+        "required": ["experiment"],
+        "anyOf": [{ "required": ["nodes"] }, { "required": ["mix"] }],
         "properties": {
             "experiment": catalogue.experiment().schema(),
             "hosts": tables(catalogue.host().schema(), Some(&token)),
@@ -35,6 +36,7 @@ pub fn json_schema(registry: &Registry) -> Value {
             "thresholds": thresholds(catalogue.threshold().schema()),
             "verdict": catalogue.verdict().schema(),
             "provision": catalogue.provision().schema(),
+            "mix": catalogue.mix().schema(),
         },
     });
     schema["definitions"] = Value::Object(definitions);

@@ -56,12 +56,21 @@ impl Experiment {
             _ => None,
         };
         let each = actor.offers.as_ref().and_then(|offers| offers.per_second);
-        let offered = each.zip(duration).map(|(each, duration)| {
-            // a float beyond u64 is held at its largest value by the conversion
-            (each * senders as f64 * duration.as_secs_f64()).round() as u64
-        });
+        let total = actor.offers.as_ref().and_then(|offers| offers.total).map(|total| total.saturating_mul(senders));
+        let offered = match (each, duration) {
+            (Some(each), Some(duration)) => {
+                // a float beyond u64 is held at its largest value by the conversion
+                let by_time = (each * senders as f64 * duration.as_secs_f64()).round() as u64;
+                Some(total.map_or(by_time, |total| total.min(by_time)))
+            }
+            (_, None) => total,
+            (None, Some(_)) => None,
+        };
         let requests = per_stream.map(|requests| requests.saturating_mul(streams)).or(offered);
         let payload = requests.zip(actor.request_bytes).map(|(requests, bytes)| times(bytes, requests));
+        // packets of a template differ, and their mean is known
+        let mean = actor.offers.as_ref().and_then(|offers| offers.bytes).filter(|_| actor.replays());
+        let replayed = requests.zip(mean).map(|(requests, bytes)| ByteRange::exactly((requests as f64 * bytes) as u64));
         Some(Totals {
             senders,
             streams,
@@ -70,7 +79,7 @@ impl Experiment {
                 .mean_rate()
                 .map(|rate| rate.as_f64() * streams as f64)
                 .or(each.map(|each| each * senders as f64)),
-            payload,
+            payload: payload.or(replayed),
         })
     }
 }

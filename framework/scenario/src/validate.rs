@@ -102,7 +102,8 @@ fn counted(experiment: &Entry<ExperimentTable>, draft: &Draft, problems: &mut Pr
     for (node, actor) in actors(draft) {
         let Some(sender) = &actor.sender else { continue };
         senders += 1;
-        if sender.requests.is_none() {
+        // a template has an end
+        if sender.requests.is_none() && actor.own.build.template(false).is_none() {
             let name = &actor.actor.name;
             let reason = format!("`{node}/{name}` has no `requests`, so this experiment would never end");
             let help = "give it `requests`, or give the experiment a `duration` in place of `stop`";

@@ -8,7 +8,7 @@
 //! | by how much? | [`Line`]: least squares with R², and whether its residuals allow it |
 //! | is it only start-up and drain? | [`without_ramps`] |
 //! | from which load on is it too much? | [`knee()`] |
-//! | does a series have a long memory? | [`variance_time`]: Hurst's parameter |
+//! | does a series have a long memory? | [`variance_time`]: Hurst's parameter, with an interval by noise of a known one |
 //! | what do the network standards call it? | [`standards`] |
 //!
 //! ```
@@ -34,6 +34,7 @@ pub mod error;
 pub mod hurst;
 pub mod knee;
 pub mod line;
+pub mod noise;
 mod ranks;
 pub mod repetitions;
 pub mod series;
@@ -45,7 +46,7 @@ mod testing;
 pub use bootstrap::{Bootstrap, Pair, Resampled};
 pub use correlation::{Correlation, Method, correlation_matrix};
 pub use error::StatsError;
-pub use hurst::{VarianceTime, variance_time};
+pub use hurst::{HurstInterval, VarianceTime, variance_time};
 pub use knee::{Knee, knee};
 pub use line::{Line, Residuals};
 pub use ndarray;

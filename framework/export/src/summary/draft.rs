@@ -97,6 +97,7 @@ pub(crate) fn join(a: Option<Achieved>, b: Option<Achieved>) -> Option<Achieved>
     let mut target = a.target;
     target.streams += b.target.streams;
     target.stochastic |= b.target.stochastic;
+    target.offered_per_second = sum(a.target.offered_per_second, b.target.offered_per_second);
     // the more scattered one speaks for both; if one is not known, neither is
     let known = |t: &Target| if t.stochastic { t.dispersion } else { Some(0.0) };
     target.dispersion = known(&a.target).zip(known(&b.target)).map(|(a, b)| a.max(b)).filter(|_| target.stochastic);

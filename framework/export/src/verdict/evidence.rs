@@ -12,6 +12,7 @@ use crate::meta::{BundleMeta, Clock, Fault, GroupFacts, Overcommit, RunFacts};
 use crate::summary::{GroupSummary, Summary};
 use crate::tallies::plus;
 use crate::threshold::Aborted;
+use crate::verdict::machine::UDP_RECEIVE_BUFFER;
 use crate::verdict::{BufferDrops, Contention, Opening, Told};
 
 /// Silence after which a node counts as lost, seconds; the heartbeat's limit.
@@ -320,7 +321,7 @@ fn traffic(summary: &Summary, node: Option<&String>) -> Tally {
 /// What was dropped, but no more than `most` of each.
 fn drops(used: &Use, traffic: &Tally, most: u64) -> Vec<BufferDrops> {
     let rows = [
-        ("a UDP receive buffer", used.udp_received, traffic.datagrams_received.saturating_add(used.udp_received)),
+        (UDP_RECEIVE_BUFFER, used.udp_received, traffic.datagrams_received.saturating_add(used.udp_received)),
         ("a UDP send buffer", used.udp_sent, traffic.datagrams_sent),
         ("a TCP receive buffer", used.tcp_received, traffic.received.saturating_add(traffic.attempts)),
         ("a queue of new connections", used.listening, traffic.received.saturating_add(used.listening)),

@@ -13,6 +13,10 @@ pub struct Contention {
     pub own_percent: f64,
 }
 
+/// What a receive buffer of UDP is called. The kernel counts what it holds together as one, and it holds datagrams of a flow that
+/// come together so (UDP_GRO).
+pub(super) const UDP_RECEIVE_BUFFER: &str = "a UDP receive buffer";
+
 /// What the kernel dropped of a node's traffic because a buffer was full.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BufferDrops {
@@ -49,8 +53,10 @@ pub(super) fn node(node: &NodeEvidence, limits: &Limits, found: &mut Findings) {
     for drops in node.buffer_drops.iter().filter(|drops| drops.count > 0) {
         let Some((severity, limit)) = limits.judge(Rule::BuffersExhausted, drops.percent) else { continue };
         let BufferDrops { what, count, percent } = drops;
-        let text =
-            format!("{what} of {name} overflowed {count} times ({percent:.2} %): that loss is not the network's");
+        let train = if what == UDP_RECEIVE_BUFFER { "; datagrams that came as one train count once" } else { "" };
+        let text = format!(
+            "{what} of {name} overflowed {count} times ({percent:.2} %{train}): that loss is not the network's"
+        );
         found.of_node(Code::BuffersExhausted, severity, name).measured(*percent, limit, "%").says(text);
     }
 }

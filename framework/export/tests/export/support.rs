@@ -134,6 +134,7 @@ impl Node {
         let target = Target {
             streams: 1,
             gap_ns: Some(40_000_000),
+            offered_per_second: None,
             in_flight: 1,
             requests: None,
             stochastic: false,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rehearsal_core::kind::{Build, Role};
 use rehearsal_core::outside::{OUTSIDE, Outside, SERVICE, ServiceSpec, Url};
-use rehearsal_core::plan::{GroupPlan, Impose, LinkSpec, NodePlan, Plan};
+use rehearsal_core::plan::{GroupPlan, LinkSpec, NodePlan, Plan};
 use rehearsal_core::subject::instance;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -91,12 +91,15 @@ fn model(service: Option<ServiceSpec>, registry: &Registry, problems: &mut Probl
 }
 
 /// The links of a node to a target and back: as the file says of `X->outside`, or as by default, with the carrier of the
-/// URL. Nobody imposes them: what is outside is as it is.
+/// URL.
 fn ways(experiment: &Experiment, from: &str, url: &Url) -> Way {
+    let aims = |to: &str| Url::read(to).is_ok_and(|other| other.origin() == url.origin());
+    // several actors of a node that aim there say the same of how
+    let sender = experiment.senders().find(|(node, _, sender)| node.name == from && aims(&sender.to));
+    let request = sender.and_then(|(_, _, sender)| sender.request.as_deref());
     let written = |one: &str, other: &str| {
         let row = experiment.routes.iter().find(|(f, t, _)| f == one && t == other).map_or(0, |(_, _, row)| *row);
-        let base = &experiment.links[row];
-        LinkSpec { carrier: url.scheme.carrier(base.carrier), impose: Impose::None, ..base.clone() }
+        url.link(&experiment.links[row], request)
     };
     Way { from: from.to_owned(), up: written(from, OUTSIDE), down: written(OUTSIDE, from) }
 }
@@ -110,6 +113,11 @@ impl Experiment {
 }
 
 impl OutsideSpec {
+    /// The link of the first node that reaches it.
+    pub fn link(&self) -> Option<&LinkSpec> {
+        self.ways.first().map(|way| &way.up)
+    }
+
     /// The link that a node reaches it over.
     pub(crate) fn link_from(&self, from: &str) -> Option<&LinkSpec> {
         self.ways.iter().find(|way| way.from == from).map(|way| &way.up)

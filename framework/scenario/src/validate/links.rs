@@ -28,6 +28,34 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems<'_>) {
         queues(link, problems);
         weights(link, problems);
         cell(link, problems);
+        shares(draft, link, problems);
+    }
+}
+
+/// A link that shares another's capacity has a queue and a rate that are the other's.
+fn shares(draft: &Draft, LinkDraft { link, keys, .. }: &LinkDraft, problems: &mut Problems<'_>) {
+    let Some(name) = &link.shares else { return };
+    let at = keys.at("shares");
+    let Some(cell) =
+        draft.links.iter().map(|other| &other.link).find(|other| other.name == *name && !other.members.is_empty())
+    else {
+        let help = "name a link with `members`, such as `[links.cell]`";
+        return problems.rule(at, format!("there is no link `{name}` whose capacity could be shared"), Some(help));
+    };
+    if pair(&link.name).is_none() {
+        let help = "write `shares` into `[links.\"from->to\"]`";
+        return problems.rule(at, format!("`{}` is no link between two nodes", link.name), Some(help));
+    }
+    let same = [
+        ("rate", link.rate == cell.rate && link.rate_trace == cell.rate_trace && link.rate_steps == cell.rate_steps),
+        ("queue", link.queue == cell.queue && link.queue_packets == cell.queue_packets),
+        ("scheduler", link.scheduler == cell.scheduler && link.classes == cell.classes),
+        ("codel", link.codel == cell.codel),
+        ("impose", link.impose == cell.impose),
+    ];
+    for (key, _) in same.iter().filter(|(_, same)| !same) {
+        let reason = format!("`{key}` is that of `{name}`, which `{}` shares", link.name);
+        problems.rule(keys.at(key), reason, Some("leave it out"));
     }
 }
 

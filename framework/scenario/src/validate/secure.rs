@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rehearsal_core::plan::{Carrier, Handshake, LinkSpec};
+use rehearsal_core::outside::OUTSIDE;
+use rehearsal_core::plan::{Carrier, Handshake, LinkSpec, TlsMode};
 use rehearsal_core::units::ByteSize;
 
 use crate::draft::{Draft, LinkDraft};
@@ -20,8 +21,8 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems<'_>) {
         shared(link, problems);
     }
     for link in &draft.links {
-        // what the default link says, others may ignore
-        if link.link.tls != draft.link.link.tls {
+        // what the default link says, others may ignore; the carrier to what is outside follows from its URL
+        if link.link.tls != draft.link.link.tls && !is_outside(link) {
             in_clear(link, problems);
         }
     }
@@ -49,6 +50,11 @@ fn ports(draft: &Draft, problems: &mut Problems<'_>) {
     }
 }
 
+/// Whether it leads to targets outside.
+fn is_outside(link: &LinkDraft) -> bool {
+    !link.pairs.is_empty() && link.pairs.iter().all(|(from, to)| from == OUTSIDE || to == OUTSIDE)
+}
+
 fn in_clear(LinkDraft { link, keys, .. }: &LinkDraft, problems: &mut Problems<'_>) {
     if link.tls.is_some() && !matches!(link.carrier, Carrier::Http1 | Carrier::Http2 | Carrier::Http3) {
         let help = "leave `tls` out, or choose `carrier = \"http1\"`, `\"http2\"` or `\"http3\"`";
@@ -56,7 +62,8 @@ fn in_clear(LinkDraft { link, keys, .. }: &LinkDraft, problems: &mut Problems<'_
     }
 }
 
-fn encryption(LinkDraft { link, keys, .. }: &LinkDraft, problems: &mut Problems<'_>) {
+fn encryption(draft: &LinkDraft, problems: &mut Problems<'_>) {
+    let LinkDraft { link, keys, pairs, .. } = draft;
     if link.handshake != Handshake::default() && link.is_encrypted() {
         let help = "leave `handshake` out; `tls = { handshake = \"resumed\" }` says how keys are agreed on";
         problems.rule(keys.at("handshake"), "`handshake` follows from how this link is encrypted", Some(help));
@@ -66,6 +73,20 @@ fn encryption(LinkDraft { link, keys, .. }: &LinkDraft, problems: &mut Problems<
         let (there, missing) = if tls.key.is_some() { ("key", "certificate") } else { ("certificate", "key") };
         let help = "name both files, or neither: then a certificate is made for the run";
         problems.rule(keys.at("tls"), format!("`{there}` without `{missing}`"), Some(help));
+    }
+    if is_outside(draft) && tls.mode == TlsMode::Mutual && tls.certificate.is_none() {
+        let help = "name `certificate` and `key`: who is outside does not trust what is made for a run";
+        problems.rule(keys.at("tls"), "`mode = \"mutual\"` has no certificate to show", Some(help));
+    }
+    if tls.insecure && tls.ca.is_some() {
+        let help = "leave `insecure` out, or `ca`";
+        problems.rule(keys.at("tls"), "`ca` trusts some certificates, `insecure` any", Some(help));
+    }
+    let names_outside = tls.insecure || tls.server_name.is_some();
+    if names_outside && !pairs.is_empty() && !is_outside(draft) {
+        let key = if tls.insecure { "insecure" } else { "server_name" };
+        let help = "actors are known by the certificates of their run; write it into `[links.\"node->outside\"]`";
+        problems.rule(keys.at("tls"), format!("`{key}` is of targets outside"), Some(help));
     }
 }
 

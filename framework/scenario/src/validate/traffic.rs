@@ -92,7 +92,7 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
 /// Datagrams have no outcome that a closed loop could wait for.
 pub(super) fn carrier(node: &str, actor: &ActorDraft, draft: &Draft, problems: &mut Problems<'_>) {
     let Some(sender) = &actor.sender else { return };
-    if !sender.is_paced() && actor.own.build.offers().is_none() && !draft.is_exchange(node, &sender.to) {
+    if !sender.is_paced() && actor.own.build.offers().is_none() && !draft.is_exchange(node, sender) {
         let name = format!("{node}/{}", actor.actor.name);
         let reason = format!("`{name}` sends datagrams without a `rate`: they have no answer that could pace it");
         problems.rule(&actor.actor.span, reason, Some("write for instance `rate = \"100/s\"`"));
@@ -107,7 +107,7 @@ const SETTLED: [&str; 8] =
 pub(super) fn aborting(draft: &Draft, problems: &mut Problems<'_>) {
     let over_udp = |node: &NodeDraft| {
         let targets = node.actors.iter().filter_map(|actor| actor.sender.as_ref());
-        targets.into_iter().any(|sender| !draft.is_exchange(&node.node.name, &sender.to))
+        targets.into_iter().any(|sender| !draft.is_exchange(&node.node.name, sender))
     };
     if !draft.nodes.iter().any(over_udp) {
         return;

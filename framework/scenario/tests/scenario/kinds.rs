@@ -19,6 +19,7 @@ pub fn registry() -> Registry {
         .with::<Client>()
         .with::<Flow>()
         .with::<Population>()
+        .with::<Replayer>()
         .with::<Receiver>()
         .with::<Logger>()
         .with::<Controller>()
@@ -65,6 +66,8 @@ pub struct PopulationParams {
     pub users: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users_max: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<rehearsal_models::diagram::Mode>,
     #[serde(default = "one_port")]
     pub ports: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +111,8 @@ pub struct ReceiverParams {
     pub listen: Option<SocketAddr>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<ByteSize>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub token: bool,
     #[serde(default)]
     pub analyzer: Analyzer,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -197,6 +202,33 @@ impl Kind for Population {
 
     fn offers(params: &PopulationParams) -> Option<Offer> {
         let per_second = Some(f64::from(params.users) * 0.5);
-        Some(Offer { text: format!("{} users", params.users), per_second, bytes: Some(100.0) })
+        Some(Offer { text: format!("{} users", params.users), per_second, bytes: Some(100.0), total: None })
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayerParams {
+    pub template: String,
+    pub side: String,
+    pub loops: u64,
+}
+
+/// A capture has times of its own.
+pub struct Replayer;
+
+impl Kind for Replayer {
+    const NAME: &'static str = "replayer";
+    const SUMMARY: &'static str = "a capture that is not read";
+    const ROLE: Role = Role::Sender;
+    type Params = ReplayerParams;
+
+    fn build(_: &ReplayerParams, _: &GroupContext<'_>, _: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
+        Err(BuildError::group("this kind only has keys"))
+    }
+
+    fn offers(params: &ReplayerParams) -> Option<Offer> {
+        let text = format!("the {} side of {}", params.side, params.template);
+        Some(Offer { text, per_second: Some(50.0), bytes: Some(100.0), total: Some(50 * params.loops) })
     }
 }

@@ -47,6 +47,12 @@ fn overrides_reach_into_a_model_or_name_another() {
     assert!(resolved.contains("52B") && resolved.contains("90s") && !resolved.contains("172B"), "{resolved}");
     let missing = load_in(&folder, &["nodes.u.actors.main.model=none.toml"]).expect_err("there is none").to_string();
     assert!(missing.contains("none.toml") && missing.contains("rehearsal model list"), "{missing}");
+    fs::write(folder.join("users.toml"), EXPERIMENT.replace("model.toml", "nowhere.toml")).expect("a file");
+    let errors = load_in(&folder, &[]).expect_err("there is none");
+    assert_eq!(errors.errors.len(), 1, "a file that is missing is no missing key as well: {errors}");
+    let told = errors.to_string();
+    assert!(told.contains("users.toml:8:9") && told.contains("nowhere.toml: No such file"), "{told}");
+    assert!(!told.contains("experiment:"), "{told}");
 }
 
 #[test]
@@ -100,5 +106,5 @@ fn every_model_that_is_shipped_is_right() {
         assert!(whole && about.delay_budget.is_some() && !about.published.is_empty(), "{}", path.display());
         read += 1;
     }
-    assert_eq!(read, 34);
+    assert_eq!(read, 38);
 }

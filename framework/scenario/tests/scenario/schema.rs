@@ -17,9 +17,12 @@ fn every_kind_has_its_own_and_the_common_keys() {
     assert!(
         ["bytes", "count", "kind", "rate", "to", "requests"].iter().all(|key| keys("sensor").iter().any(|k| k == key))
     );
-    assert_eq!(keys("receiver"), ["analyzer", "answer", "backlog", "count", "kind", "listen", "pools", "workers"]);
+    assert_eq!(
+        keys("receiver"),
+        ["analyzer", "answer", "backlog", "count", "kind", "listen", "pools", "token", "workers"]
+    );
     assert_eq!(keys("logger"), ["count", "kind"]);
-    assert_eq!(schema["definitions"]["actor"]["oneOf"].as_array().map(Vec::len), Some(9));
+    assert_eq!(schema["definitions"]["actor"]["oneOf"].as_array().map(Vec::len), Some(10));
     assert_eq!(schema["properties"]["experiment"]["additionalProperties"], false);
 }
 

@@ -1,8 +1,9 @@
 //! Encrypted links, and links whose requests share connections: what is understood, and what nonsense is answered with.
 
 use rehearsal_core::plan::{Carrier, TlsHandshake, TlsMode};
+use rehearsal_scenario::LoadOptions;
 
-use super::support::{GOOD, bad, good, tells};
+use super::support::{GOOD, bad, good, load_with, tells};
 
 /// The good experiment with other lines for its link.
 fn link(lines: &str) -> String {
@@ -36,6 +37,10 @@ fn nonsense_about_encryption_and_streams_is_told() {
     told("carrier = \"udp\"\ntls = {}", &["x.toml:26:7:", "`tls` is for HTTP"]);
     told("tls = { mode = \"both\" }", &["x.toml:25:", "both"]);
     told("tls = { versoin = \"1.3\" }", &["versoin"]);
+    let looking = LoadOptions { files: true, ..LoadOptions::default() };
+    let missing = load_with(&link("tls = { ca = \"/no.pem\" }"), &looking).expect_err("there is no such file");
+    tells(&missing.to_string(), &["x.toml:25:7:", "`/no.pem`: No such file"]);
+    told("tls = { insecure = true }", &["x.toml:25:", "`insecure` is of targets outside"]);
     told("tls = { key = \"a.key\" }", &["`key` without `certificate`", "name both files, or neither"]);
     told("handshake = \"tls\"\ntls = {}", &["x.toml:25:13:", "`handshake` follows from how this link is encrypted"]);
     told("carrier = \"http3\"\nhandshake = \"quic\"", &["`handshake` follows"]);
