@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use rehearsal_core::kind::{FrameRequest, Frames};
+use rehearsal_core::kind::{FrameRequest, Frames, Weight};
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::{ByteRange, ByteSize};
 use rehearsal_core::{BuildError, GroupContext, Kind, MetricId, Payload, Pool, Recipe, Role, Wiring, Work};
@@ -62,15 +62,18 @@ impl Kind for Camera {
         let request = FrameRequest { media: params.media.clone(), bytes: params.frame, live };
         let encode_failed = live.then(|| wiring.metric("encode_failed"));
         let prepared = if live { None } else { Some(wiring.frames(&request)?) };
+        let mut bytes = 0.0;
         let mut members = Vec::with_capacity(cx.members.len());
         for member in cx.members.clone() {
             let frames = match &prepared {
                 Some(frames) => frames.clone(),
                 None => wiring.frames(&request)?,
             };
+            bytes = frames.sizes.iter().map(|size| f64::from(*size)).sum::<f64>() / frames.sizes.len().max(1) as f64;
             let starts = starts(&frames, spec.streams(), wiring, member);
             members.push(Source::new(&spec, wiring, member, Clip { frames, starts, encode_failed }));
         }
+        wiring.weight(Weight { encode: live, ..Weight::of(bytes, params.frame.max.0) });
         Ok(Box::new(members))
     }
 }

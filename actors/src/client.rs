@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use rehearsal_core::kind::Weight;
 use rehearsal_core::outside::template::{Item, Template};
 use rehearsal_core::outside::{BodySpec, Generator};
 use rehearsal_core::payload::RenderContext;
@@ -41,11 +42,12 @@ impl Kind for Client {
             return Err(BuildError::of("malformed", "a client sends what is written; leave `malformed` out"));
         }
         let written = sender.request.as_ref().and_then(|request| request.body.as_ref());
-        let body = Arc::new(Body::of(written, wiring)?);
+        let body = Arc::new(Body::of(written, cx, wiring)?);
         let recipe = wiring.recipe(body.clone());
         let spec = SourceSpec::new(cx, wiring, recipe)?;
         let (least, most) = body.bounds(cx.members.end);
         spec.check_bytes("request", least, most)?;
+        wiring.weight(Weight::of((least + most) as f64 / 2.0, most));
         let streams = u64::from(spec.streams());
         let member = |member| {
             let bodies = Bodies { body: body.clone(), recipe, streams, member };
@@ -84,7 +86,7 @@ enum Body {
 }
 
 impl Body {
-    fn of(spec: Option<&BodySpec>, wiring: &mut dyn Wiring) -> Result<Body, BuildError> {
+    fn of(spec: Option<&BodySpec>, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Body, BuildError> {
         let Some(spec) = spec else { return Ok(Body::Fixed(Bytes::new(), "application/octet-stream")) };
         if spec.bytes.is_some() && spec.generator.is_none() {
             return Err(BuildError::of("request", "`bytes` says how much a `generator` makes; leave it out"));
@@ -92,7 +94,7 @@ impl Body {
         let body = match (&spec.file, &spec.text, &spec.template, spec.generator) {
             (Some(path), None, None, None) => Body::Fixed(wiring.file(path)?, media_type(path)),
             (None, Some(text), None, None) => Body::Fixed(Bytes::from(text.clone()), type_of(text)),
-            (None, None, Some(text), None) => Body::Template(Template::read(text), type_of(text)),
+            (None, None, Some(text), None) => Body::Template(Template::read(text).of(cx.node, cx.actor), type_of(text)),
             (None, None, None, Some(generator)) => generated(generator, spec.bytes.unwrap_or(ByteSize(BYTES)))?,
             _ => {
                 let reason = "a body is one of `file`, `text`, `template` and `generator`";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use rehearsal_core::flow::{Arrivals, FlowReport, FlowSchedule, FlowSet, FlowSpec};
+use rehearsal_core::kind::Weight;
 use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
 use rehearsal_core::payload::RenderContext;
@@ -60,6 +61,7 @@ impl Kind for Flow {
         let recipe = wiring.recipe(Arc::new(Filling::of(params.bytes.0 as usize)));
         let spec = SourceSpec::new(cx, wiring, recipe)?;
         spec.check_bytes("bytes", params.bytes.0, params.bytes.0)?;
+        wiring.weight(Weight::of(params.bytes.0 as f64, params.bytes.0));
         let sender = cx.sender.ok_or_else(|| BuildError::of("to", "a sender needs to know where to"))?;
         let targets = wiring.target(&sender.to)?;
         if targets.exchange || targets.carrier != Carrier::Udp {

@@ -1,6 +1,6 @@
 //! The kinds of actor: one file each, all of them sans-IO, so that both engines run the same code.
 //!
-//! Senders: [`Sensor`], [`Camera`], [`Client`], [`Flow`], [`Population`]. Receivers: [`Receiver`]. Services, which run the experiment itself: [`Logger`],
+//! Senders: [`Sensor`], [`Camera`], [`Client`], [`Flow`], [`Population`], [`Replayer`]. Receivers: [`Receiver`]. Services, which run the experiment itself: [`Logger`],
 //! [`Aggregator`], [`Controller`]. A new kind is a file here, a line in the binary's registry and an example.
 
 pub mod aggregator;
@@ -11,6 +11,7 @@ pub mod flow;
 pub mod logger;
 pub mod population;
 pub mod receiver;
+pub mod replayer;
 pub mod sensor;
 mod service;
 #[cfg(test)]
@@ -24,4 +25,5 @@ pub use flow::Flow;
 pub use logger::Logger;
 pub use population::Population;
 pub use receiver::Receiver;
+pub use replayer::Replayer;
 pub use sensor::Sensor;

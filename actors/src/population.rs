@@ -2,17 +2,19 @@
 //!
 //! `users` users walk through a [`Diagram`]; where it says so they communicate, by datagrams or by requests with answers, as
 //! the carrier of the link to a module's target has it. A user who communicates is one stream: the user's number if users are
-//! `individual`, else one that is its own for so long.
+//! `individual`, else one that is its own for so long. A state's `step` is a request with values that earlier answers gave the
+//! user; what they are is kept with the payloads' recipe ([`rehearsal_core::script`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rehearsal_core::kind::{Complaint, Offer};
+use rehearsal_core::kind::{Complaint, Offer, Weight};
 use rehearsal_core::{BuildError, GroupContext, Kind, Pool, Role, Span, Wiring};
 use rehearsal_models::diagram::{Chain, Diagram, Mode, Traffic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod census;
 mod content;
 mod spec;
 #[cfg(test)]
@@ -24,8 +26,8 @@ use users::Users;
 
 /// Most users of one instance. Assumed: what a dry run holds in some 100 MB.
 pub const USERS_MAX: u32 = 10_000_000;
-/// Most source ports of one instance's datagrams. Assumed: well below the descriptors that a process usually may open.
-const PORTS_MAX: u16 = 500;
+/// Most source ports of one instance's datagrams. Assumed: a sixth of those that a host gives away.
+const PORTS_MAX: u16 = 5000;
 /// Most changes of the number of users.
 const CHANGES_MAX: usize = 10_000;
 
@@ -52,7 +54,7 @@ pub struct PopulationParams {
     /// The diagram itself, instead of `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagram: Option<Diagram>,
-    /// Targets of modules, `node/actor`, where they are not `to`.
+    /// Targets of modules and of states with a `step`, by name: `node/actor`, where they are not `to`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, String>,
     /// Other numbers of users, from times after the start on, in the order of time.
@@ -60,7 +62,7 @@ pub struct PopulationParams {
     pub schedule: Vec<Change>,
     /// UDP source ports of an instance in an emulation; a user's stream has the one of its number modulo this.
     #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[schemars(range(min = 1, max = 500))]
+    #[schemars(range(min = 1, max = 5000))]
     pub ports: u16,
 }
 
@@ -97,12 +99,15 @@ impl Kind for Population {
         let diagram = params.diagram.as_ref().ok_or_else(|| BuildError::of("model", MISSING))?;
         let chain = Chain::new(diagram)?;
         let (spec, chain) = Spec::new(params, chain, cx, wiring)?;
+        if let Some(bytes) = Self::offers(params).and_then(|offer| offer.bytes) {
+            wiring.weight(Weight::of(bytes, spec.datagram_max(&chain)));
+        }
         let mut members = Vec::with_capacity(cx.members.len());
         for member in cx.members.clone() {
             let people = (params.mode == Mode::Individual)
                 .then(|| (0..params.most()).map(|user| wiring.rng(member, user, "user")).collect());
             let traffic = Traffic::new(Arc::clone(&chain), wiring.rng(member, 0, "users"), people);
-            members.push(Users::new(&spec, traffic, wiring.rng(member, 0, "backoff")));
+            members.push(Users::new(&spec, member, traffic, wiring.rng(member, 0, "backoff")));
         }
         Ok(Box::new(members))
     }
@@ -125,8 +130,18 @@ impl Kind for Population {
         match &params.diagram {
             None => say(&["model"], MISSING.to_owned()),
             Some(diagram) => {
-                for module in params.targets.keys().filter(|name| !diagram.modules.contains_key(*name)) {
-                    say(&["targets", module], format!("the diagram has no module `{module}`"));
+                let step = |name: &String| diagram.states.get(name).is_some_and(|state| state.step.is_some());
+                for name in params.targets.keys().filter(|name| !diagram.modules.contains_key(*name) && !step(name)) {
+                    say(
+                        &["targets", name],
+                        format!("the diagram has no module `{name}`, and no state of that name with a `step`"),
+                    );
+                }
+                if let Some((state, value)) = diagram.first_use().filter(|_| params.mode == Mode::Composed) {
+                    let reason = format!(
+                        "state `{state}` uses `{{{value}}}`, which belongs to the user that got it, and composed users are numbers: write `mode = \"individual\"`"
+                    );
+                    say(&["mode"], reason);
                 }
             }
         }
@@ -155,7 +170,7 @@ impl Kind for Population {
         let total = whole.and_then(|diagram| Some(Chain::new(diagram).ok()?.stationary()?.total()));
         let per_second = total.map(|total| total.packets * f64::from(params.users));
         let bytes = total.filter(|total| total.packets > 0.0).map(|total| total.bytes / total.packets);
-        Some(Offer { text, per_second, bytes })
+        Some(Offer { text, per_second, bytes, total: None })
     }
 }
 

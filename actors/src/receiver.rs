@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use rehearsal_core::kind::Weight;
+use rehearsal_core::outside::OUTSIDE;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::ByteSize;
 use rehearsal_core::{
@@ -20,6 +22,8 @@ use serde::{Deserialize, Serialize};
 const ACK_BYTES: u64 = 40;
 /// Shortest acknowledgement that has room for any number, bytes.
 const ACK_BYTES_MIN: u64 = 28;
+/// The same of one with a token: its name, quotes and 32 digits more.
+const TOKEN_BYTES_MIN: u64 = ACK_BYTES_MIN + 44;
 /// Longest answer that a receiver is set to, bytes. Assumed: that of a sensor's reading.
 const ACK_BYTES_MAX: u64 = 16 << 20;
 /// The longest answer that a sender may want, bytes. Assumed: as long as the longest request that an emulation takes in.
@@ -44,6 +48,10 @@ pub struct ReceiverParams {
     /// Size of an answer's body: nothing, or an acknowledgement in JSON filled up with spaces, of 28 B at least.
     #[serde(skip_serializing_if = "is_usual")]
     pub answer: ByteSize,
+    /// Answers hold a `token` of 32 digits, which no other answer of the instance has: for users whose steps take one. They have
+    /// at least 72 bytes then, and `ack` counts them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub token: bool,
     /// What is done with each request.
     pub analyzer: AnalyzerParams,
     /// Workers that serve certain senders and nobody else. `workers` and `backlog` are for all others.
@@ -93,6 +101,7 @@ impl Default for ReceiverParams {
             backlog: 64,
             listen: None,
             answer: ByteSize(ACK_BYTES),
+            token: false,
             analyzer: AnalyzerParams::default(),
             pools: Vec::new(),
         }
@@ -117,7 +126,10 @@ impl Kind for Receiver {
             let reason = "several instances cannot share one address; leave `listen` out, or write `count = 1`";
             return Err(BuildError::of("listen", reason));
         }
-        if params.answer.0 != 0 && !(ACK_BYTES_MIN..=ACK_BYTES_MAX).contains(&params.answer.0) {
+        // what a target outside answers is a size alone: nobody renders it
+        let modelled = cx.node.strip_prefix(OUTSIDE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+        let least = if modelled { 1 } else { ACK_BYTES_MIN };
+        if params.answer.0 != 0 && !(least..=ACK_BYTES_MAX).contains(&params.answer.0) {
             let reason = format!("an answer has no bytes, or {ACK_BYTES_MIN}B to {}", ByteSize(ACK_BYTES_MAX));
             return Err(BuildError::of("answer", reason));
         }
@@ -128,9 +140,13 @@ impl Kind for Receiver {
             })?),
         };
         wiring.serve(listen);
+        let AnalyzerParams { spin: compute, decode, .. } = params.analyzer;
+        wiring.weight(Weight { compute, decode, ..Weight::of(params.answer.0 as f64, params.answer.0) });
         let (pools, routes) = pools(params, wiring)?;
-        let (ack, bytes) = (wiring.recipe(Arc::new(Ack)), params.answer.0 as u32);
-        let spec = Arc::new(Desk { pools, routes, analyzer: params.analyzer, ack, bytes });
+        let ack: Arc<dyn Recipe> = if params.token { Arc::new(Token) } else { Arc::new(Ack) };
+        let least = if params.token { TOKEN_BYTES_MIN } else { 0 };
+        let (ack, bytes) = (wiring.recipe(ack), params.answer.0.max(least) as u32);
+        let spec = Arc::new(Desk { pools, routes, analyzer: params.analyzer, ack, token: params.token, bytes });
         let members: Vec<_> = cx.members.clone().map(|_| Server::new(&spec)).collect();
         Ok(Box::new(members))
     }
@@ -173,6 +189,7 @@ struct Desk {
     routes: Vec<(Range<u32>, u32)>,
     analyzer: AnalyzerParams,
     ack: RecipeId,
+    token: bool,
     /// Of an answer.
     bytes: u32,
 }
@@ -180,7 +197,8 @@ struct Desk {
 impl Desk {
     /// Of an answer to a request that wants so many bytes, or leaves it to the receiver with 0.
     fn length(&self, wanted: u32) -> u32 {
-        if wanted == 0 { self.bytes } else { wanted.clamp(ACK_BYTES as u32, REPLY_BYTES_MAX) }
+        let least = if self.token { TOKEN_BYTES_MIN } else { ACK_BYTES } as u32;
+        if wanted == 0 { self.bytes } else { wanted.clamp(least, REPLY_BYTES_MAX) }
     }
 
     /// The pool for what `from` sends.
@@ -197,6 +215,8 @@ impl Desk {
 struct Server {
     desk: Arc<Desk>,
     pools: Vec<Crew>,
+    /// Tokens that were given.
+    tokens: u64,
 }
 
 /// The workers of one pool.
@@ -225,7 +245,7 @@ struct Waiting {
 
 impl Server {
     fn new(desk: &Arc<Desk>) -> Self {
-        Server { desk: desk.clone(), pools: desk.pools.iter().map(|_| Crew::default()).collect() }
+        Server { desk: desk.clone(), pools: desk.pools.iter().map(|_| Crew::default()).collect(), tokens: 0 }
     }
 
     fn request(&mut self, now: Time, exchange: ExchangeId, head: &Head, out: &mut Outbox) {
@@ -253,7 +273,9 @@ impl Server {
         let (pool, worker) = ((key.0 >> 32) as usize, key.0 as u32);
         let Some(job) = self.pools.get(pool).and_then(|crew| crew.slots.get(worker as usize)).copied() else { return };
         let status = if result == WorkResult::Invalid { Status::Invalid } else { Status::Success };
-        let payload = Payload::new(job.reply_bytes, self.desk.ack, job.seq);
+        let number = if self.desk.token { self.tokens } else { job.seq };
+        self.tokens += 1;
+        let payload = Payload::new(job.reply_bytes, self.desk.ack, number);
         out.respond(job.exchange, Reply { status, payload });
         while let Some(next) = self.pools[pool].backlog.pop_front() {
             if next.limit.is_zero() || now.since(next.arrived) <= next.limit {
@@ -313,6 +335,31 @@ impl Recipe for Ack {
             return;
         }
         write!(out, r#"{{"ack":{}"#, cx.seq).expect("memory is the only limit");
+        out.resize(start + cx.bytes as usize - 1, b' ');
+        out.extend_from_slice(b"}");
+    }
+}
+
+/// `{"ack":7,"token":"0123…"}`, filled up in the same way.
+#[derive(Debug)]
+struct Token;
+
+impl Recipe for Token {
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    fn render(&self, cx: RenderContext, out: &mut BytesMut) {
+        let start = out.len();
+        // two rounds of a permutation of 64-bit numbers (the finaliser of splitmix64)
+        let spread = |mut x: u64| {
+            x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+            x ^ x >> 31
+        };
+        let one = spread(cx.seq ^ u64::from(cx.member).rotate_right(32) ^ 0x9E37_79B9_7F4A_7C15);
+        write!(out, r#"{{"ack":{},"token":"{one:016x}{:016x}""#, cx.seq, spread(!one))
+            .expect("memory is the only limit");
         out.resize(start + cx.bytes as usize - 1, b' ');
         out.extend_from_slice(b"}");
     }

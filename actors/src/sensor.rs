@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use rehearsal_core::distribution::Distribution;
+use rehearsal_core::kind::Weight;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::units::ByteSize;
 use rehearsal_core::{BuildError, GroupContext, Kind, Payload, Pool, Recipe, RecipeId, RngStream, Role, Wiring};
@@ -70,6 +71,8 @@ impl Kind for Sensor {
         let recipe = wiring.recipe(Arc::new(Reading { prefix, spoiled: false }));
         let spec = SourceSpec::new(cx, wiring, spoiled)?;
         spec.check_bytes(key, min, max)?;
+        let mean = law.as_ref().map_or(f64::from(bytes), |law| law.moments().mean.clamp(min as f64, max as f64));
+        wiring.weight(Weight::of(mean, max));
         let mut members = Vec::with_capacity(cx.members.len());
         for member in cx.members.clone() {
             let sizes = sampler.as_ref().map(|sampler| {

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use rehearsal_core::assembly::{Assembly, AssemblyError, ClipFrames, LiveMedia, MediaSource};
-use rehearsal_core::kind::{Build, Decoded};
+use rehearsal_core::assembly::{Assembly, AssemblyError, ClipFrames, LiveMedia, MediaSource, RecordedPackets};
+use rehearsal_core::kind::{Build, BuildError, Decoded};
 use rehearsal_core::life::OnLoss;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::plan::{GroupPlan, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop};
+use rehearsal_core::recording::{Recorded, TemplateRequest};
 use rehearsal_core::sender::SenderParams;
 use rehearsal_core::steer::PlannedSteer;
 use rehearsal_core::units::{ByteRange, Rate};
@@ -261,5 +262,20 @@ impl MediaSource for Clips {
         self.asked.push((path.to_owned(), live));
         let sizes = Arc::from([100_000, 150_000, 200_000]);
         Ok(ClipFrames { recipe: Arc::new(Frame), sizes, live: live.then(|| Arc::new(Frame) as _) })
+    }
+
+    /// Four packets of two streams within 30 ms, 40 ms from loop to loop; `burst` is one packet in no time.
+    fn recording(&mut self, _: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
+        let packet = |at: u64, stream, place| {
+            let bytes = if request.frames { 142 } else { 100 };
+            Recorded { at: Span::from_millis(at), bytes, stream, place }
+        };
+        let recipe = Arc::new(Frame);
+        if request.template == "burst" {
+            let packets = Arc::from([packet(0, 0, 0)]);
+            return Ok(RecordedPackets { recipe, packets, streams: Arc::from([1]), period: Span::ZERO });
+        }
+        let packets = Arc::from([packet(0, 0, 0), packet(10, 1, 0), packet(20, 0, 1), packet(30, 0, 2)]);
+        Ok(RecordedPackets { recipe, packets, streams: Arc::from([3, 1]), period: Span::from_millis(40) })
     }
 }

@@ -11,6 +11,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use rehearsal_core::Span;
 use rehearsal_export::verdict::EXIT_THRESHOLDS;
 use rehearsal_export::{Bundle, ExportError, Severity, Status, Summary};
 use rehearsal_stats::Bootstrap;
@@ -41,6 +42,7 @@ pub mod tables;
 #[cfg(test)]
 mod testing;
 mod text;
+pub mod users;
 
 use availability::Availability;
 use claims::Judged;
@@ -54,6 +56,7 @@ use pooled::Pooled;
 pub use rows::quoted;
 use tables::{Figure, NodeRow};
 pub use text::severity as severity_word;
+use users::Users;
 
 /// Nodes whose seconds are told one by one; of more only the first, receivers before senders.
 const NODES_MAX: usize = 16;
@@ -95,6 +98,8 @@ pub struct Analysis {
     pub availability: Availability,
     /// Measurements of TS 28.552 and TS 28.554 that figures of this analysis stand beside.
     pub names: Vec<Name>,
+    /// What users got.
+    pub users: Users,
     /// Machines, and nodes whose quota or kernel has something to tell.
     pub machines: Vec<MachineRow>,
     /// What measuring took.
@@ -127,7 +132,10 @@ pub fn report(args: &Report) -> Result<ExitCode> {
     let draw = Bootstrap { replicates: args.replicates, seed: args.seed, level: args.level, ..Bootstrap::default() };
     draw.check_parameters().map_err(|why| UsageError(why.to_string()))?;
     let ramp = args.ramp.map(|seconds| seconds as usize);
-    let how = How { ramp, draw, paper: Paper::shipped(), plots: args.html.is_some() };
+    let playout = args.playout.parse::<Span>();
+    let playout = playout.map_err(|why| UsageError(format!("--playout {}: {why}", args.playout)))?;
+    let users = users::How { playout_ns: playout.as_nanos(), level: args.level, seed: args.seed };
+    let how = How { ramp, draw, paper: Paper::shipped(), plots: args.html.is_some(), users };
     junit::check(args.beside.junit.as_deref())?;
     let baseline = Baseline::open(&args.against)?;
     let groups = open::groups(&args.bundles, &args.tagged.tags)?;
@@ -187,6 +195,8 @@ pub struct How {
     pub paper: Paper,
     /// Whether the points of plots are wanted: reading all histograms takes seconds for an hour of traffic.
     pub plots: bool,
+    /// How what users got is told.
+    pub users: users::How,
 }
 
 /// All that is told of one group, and the points of its plots, none if they are not wanted.
@@ -194,7 +204,7 @@ pub struct How {
 /// # Errors
 /// When a series cannot be read, or a parameter is out of range.
 pub fn analyse(group: Group, how: &How) -> Result<(Analysis, Plots)> {
-    let How { ramp, draw, paper, plots } = how;
+    let How { ramp, draw, paper, plots, users } = how;
     let series: Result<Vec<Vec<NodeSeries>>, ExportError> = group.repetitions.iter().map(nodes::of).collect();
     let series = series.map_err(|why| UsageError(chain(&why)))?;
     let ranges: Vec<(usize, usize)> = group.repetitions.iter().map(|bundle| nodes::steady(bundle, *ramp)).collect();
@@ -218,6 +228,7 @@ pub fn analyse(group: Group, how: &How) -> Result<(Analysis, Plots)> {
         datagrams: network::datagrams(&group.repetitions).map_err(|why| UsageError(chain(&why)))?,
         availability: availability::of(&group.repetitions).map_err(|why| UsageError(chain(&why)))?,
         names: network::names(&group.repetitions),
+        users: users::of(&group.repetitions, &series, &ranges, users).map_err(|why| UsageError(chain(&why)))?,
         machines: machines::of(&group.repetitions),
         measuring: machines::cost(&group.repetitions),
         claims: Vec::new(),

@@ -13,6 +13,7 @@ use crate::exit::{INTERNAL, USAGE};
 
 mod analysis;
 mod control;
+mod converse;
 mod fleet;
 mod habits;
 mod measured;
@@ -25,6 +26,7 @@ mod template;
 
 pub use analysis::{Report, ReportFormat, Runs};
 pub use control::{Action, Control};
+pub use converse::{Converse, HalfOf, Middle, SplitBy};
 pub use fleet::{Agent, Agents, Expect};
 pub use habits::{Against, Beside, Metrics, Tagged, Tags};
 pub use measured::{BoundArgs, Calibrate, Compare, Way};
@@ -101,6 +103,8 @@ pub enum Verb {
     Template(Box<Template>),
     /// Replay a template or a capture on the wire, and tell how true it was
     Replay(Box<Replay>),
+    /// Pass frames on between two interfaces, late and with losses, and count them
+    Middle(Middle),
     /// Run one node of an emulation, as told on stdin
     #[command(hide = true)]
     Node,
@@ -367,9 +371,12 @@ pub struct Emulate {
     /// Permit traffic to this address or network, such as 10.0.0.0/24 (repeatable) [default: loopback only]
     #[arg(long, value_name = "CIDR", env = "REHEARSAL_ALLOW", value_delimiter = ',', help_heading = "Engine")]
     pub allow: Vec<String>,
-    /// Start although a check before the start failed: a target that does not answer, ports, descriptors, memory, CPU
+    /// Start although a check before the start failed: a target that does not answer, ports, descriptors, memory, MTU, CPU
     #[arg(long, env = "REHEARSAL_FORCE", help_heading = "Engine")]
     pub force: bool,
+    /// What things cost on a host: a load that clearly needs more cores than there are is refused [default: the experiment's]
+    #[arg(long, value_name = "FILE", env = "REHEARSAL_CALIBRATION", help_heading = "Engine")]
+    pub calibration: Option<PathBuf>,
     /// Threads that carry actors and their connections [default: one per core, at most one per node]
     #[arg(long, value_name = "N", env = "REHEARSAL_SHARDS", help_heading = "Engine")]
     pub shards: Option<usize>,

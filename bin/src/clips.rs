@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use rehearsal_core::Recipe;
-use rehearsal_core::assembly::{ClipFrames, FILE_BYTES_MAX, LiveMedia, MediaSource};
+use rehearsal_core::assembly::{ClipFrames, FILE_BYTES_MAX, LiveMedia, MediaSource, RecordedPackets};
 use rehearsal_core::payload::RenderContext;
+use rehearsal_core::recording::TemplateRequest;
 use rehearsal_core::units::ByteRange;
+use rehearsal_core::{BuildError, Recipe};
 use rehearsal_media::{FrameSpec, LiveEncoder, PreparedFrames, default_cache_dir, prepare, prepare_sizes};
 
+use crate::recordings;
 use crate::report::chain;
 
 /// Frames that a live camera keeps for sending and sending again; older ones are gone.
@@ -100,6 +102,10 @@ impl MediaSource for Clips<'_> {
             return Err(format!("{} is larger than {FILE_BYTES_MAX} bytes", path.display()));
         }
         Ok(Bytes::from(bytes))
+    }
+
+    fn recording(&mut self, base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
+        recordings::read(base, request)
     }
 }
 

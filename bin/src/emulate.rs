@@ -6,21 +6,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use rehearsal_core::assembly::Assembly;
+use rehearsal_core::calibration::Calibration;
 use rehearsal_core::messages::StopReason;
 use rehearsal_core::units::UnitError;
-use rehearsal_emu::{Control, EmuOptions, Network, doubts, preflight, run};
+use rehearsal_emu::{Control, EmuOptions, Network, Way, doubts, fragmented, preflight, run};
 use rehearsal_export::{BundleMeta, Engine, Finished, RunFacts, index};
+use rehearsal_host::network::NODE_MTU;
 use rehearsal_scenario::Experiment;
 
 use crate::agents::{self, Base, Claim};
 use crate::aggregator::Telemetry;
 use crate::books::{Books, Wanted};
+use crate::calibration;
 use crate::cli::{Emulate, Placement};
 use crate::clips::Use;
 use crate::control;
+use crate::cores::{self, Given};
 use crate::destination::Destination;
 use crate::exit::{Refused, UsageError};
-use crate::experiment::{assemble, load};
+use crate::experiment::{assemble, load_with};
 use crate::facts::{Roster, meta, unix_ns};
 use crate::foreign;
 use crate::links;
@@ -41,7 +45,8 @@ use crate::validate;
 /// # Errors
 /// What stops it before or while it runs.
 pub fn emulate(args: &Emulate) -> Result<ExitCode> {
-    run_one(args, load(&args.file, &args.overrides, &args.part)?)
+    let here = args.placement != Placement::Agents;
+    run_one(args, load_with(&args.file, &args.overrides, &args.part, here)?)
 }
 
 /// Runs an experiment that was read, as `args` say, whatever file they name.
@@ -58,6 +63,7 @@ pub fn run_one(args: &Emulate, mut experiment: Experiment) -> Result<ExitCode> {
     }
     report::notes(&experiment.notes, args.output.quiet);
     let tags = tags::of_run(&args.output.called.tags)?;
+    let calibration = calibration::of(&experiment, args.calibration.as_deref())?;
     let ending = Ending::begin(&args.output, &experiment, Engine::Emulate)?;
     let (metrics, board) = serve(args, apart.is_some())?;
     let mut options = options(args)?;
@@ -87,6 +93,7 @@ pub fn run_one(args: &Emulate, mut experiment: Experiment) -> Result<ExitCode> {
     let run = Run {
         args,
         experiment: &experiment,
+        calibration,
         tags,
         metrics,
         board,
@@ -182,6 +189,8 @@ const TOGETHER: &str = "the controller and the aggregator share a node: the proc
 struct Run<'a> {
     args: &'a Emulate,
     experiment: &'a Experiment,
+    /// What things cost here, if that is known.
+    calibration: Option<Arc<Calibration>>,
     tags: BTreeMap<String, String>,
     /// Where figures are served, and what is served by this process.
     metrics: Option<Address>,
@@ -200,11 +209,27 @@ struct Run<'a> {
 impl Run<'_> {
     /// Refuses to start what cannot be, and with doubts, unless somebody insists: those.
     fn doubts(&self, assembly: &Assembly, options: &EmuOptions) -> Result<Vec<String>> {
-        let found = doubts(assembly, options, &preflight(assembly, options)?);
+        let mut found = doubts(assembly, options, &preflight(assembly, options)?);
+        found.extend(fragmented(assembly, self.way()));
+        if let Some(calibration) = &self.calibration {
+            let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+            let (placement, enforced) = (self.args.placement, self.confinement.enforcement().enforced);
+            let enforced = enforced || placement == Placement::Agents;
+            found.extend(cores::doubts(assembly, calibration, Given { placement, enforced, cores }));
+        }
         if found.is_empty() || self.args.force {
             return Ok(found);
         }
         Err(Refused(format!("{}; to start all the same: --force", found.join("; "))).into())
+    }
+
+    /// What datagrams between nodes travel over.
+    fn way(&self) -> Way {
+        match (self.args.placement, self.confinement.network()) {
+            (Placement::Agents, _) => Way::Unknown,
+            (_, Some(_)) => Way::Own(NODE_MTU),
+            (_, None) => Way::Routes,
+        }
     }
 
     fn one(&self, repetition: u32, control: Control) -> Result<Finished> {

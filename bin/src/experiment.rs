@@ -10,6 +10,7 @@ use rehearsal_scenario::{Experiment, LoadOptions, load as load_file};
 
 use crate::cli::{Overrides, Part};
 use crate::clips::{Clips, Use};
+use crate::recordings;
 use crate::registry::registry;
 
 /// Loads `file` with what the command line changes in it.
@@ -17,6 +18,14 @@ use crate::registry::registry;
 /// # Errors
 /// Everything that is wrong with the file or with a change, each with its place.
 pub fn load(file: &Path, overrides: &Overrides, part: &Part) -> Result<Experiment> {
+    load_with(file, overrides, part, true)
+}
+
+/// The same; `files` if those of certificates, keys and passwords are read on this host.
+///
+/// # Errors
+/// As of [`load`].
+pub fn load_with(file: &Path, overrides: &Overrides, part: &Part, files: bool) -> Result<Experiment> {
     let mut sets = overrides.set.clone();
     let mut set = |path: &str, value: Option<String>| sets.extend(value.map(|v| format!("experiment.{path}={v}")));
     set("seed", overrides.seed.map(|s| s.to_string()));
@@ -28,8 +37,11 @@ pub fn load(file: &Path, overrides: &Overrides, part: &Part) -> Result<Experimen
         scale: overrides.scale,
         only: part.only.clone(),
         without: part.without.clone(),
+        files,
     };
-    Ok(load_file(file, &registry(), &options)?)
+    let mut experiment = load_file(file, &registry(), &options)?;
+    experiment.offer_templates(recordings::offered)?;
+    Ok(experiment)
 }
 
 /// Builds `plan`; clips that are prepared on the way are told on stderr unless `quiet`. Also gives what the media

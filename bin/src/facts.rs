@@ -135,6 +135,7 @@ impl Roster {
                 target: group.streams.map(|s| Target {
                     streams: u64::from(instances) * u64::from(s.per_member),
                     gap_ns: s.gap.map(|g| g.as_nanos()),
+                    offered_per_second: s.offered.map(|gap| f64::from(instances) / gap.as_secs_f64()),
                     in_flight: s.in_flight,
                     requests: s.requests,
                     stochastic: s.scatter.is_some(),
@@ -199,6 +200,7 @@ impl Roster {
         }
         if !simulated {
             notes.extend(crate::links::notes(&self.plan));
+            notes.extend(crate::targets::notes(&self.plan));
         }
         RunFacts {
             impose: crate::links::imposed(&self.plan),

@@ -27,7 +27,10 @@ pub fn check(experiment: &Experiment, placement: Placement) -> Result<(), Refuse
     }
     for node in foreign(experiment) {
         let senders = node.actors.iter().filter_map(|actor| Some((actor, actor.sender.as_ref()?)));
-        let datagrams = |to: &str| !experiment.link_to(&node.name, to).is_answered();
+        let datagrams = |to: &str| {
+            let link = experiment.link_to(&node.name, to);
+            !(link.is_answered() && link.is_exchange())
+        };
         if let Some((actor, sender)) = senders.into_iter().find(|(_, sender)| datagrams(&sender.to)) {
             return Err(Refused(format!(
                 "`{}/{}` is foreign and sends datagrams to `{}`, which nobody could settle; give that link \

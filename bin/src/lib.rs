@@ -3,7 +3,7 @@
 //! ```text
 //!   cli ──> experiment (load, assemble) ──> simulate | emulate ──> report ──> exit code
 //!                 │                              │
-//!            registry, clips               live, signals, facts
+//!       registry, clips, recordings         live, signals, facts
 //! ```
 
 pub mod agent;
@@ -20,6 +20,7 @@ pub mod clips;
 pub mod compare;
 pub mod connection;
 pub mod control;
+pub mod cores;
 pub mod destination;
 pub mod emulate;
 pub mod exit;
@@ -32,12 +33,15 @@ pub mod limits;
 pub mod links;
 pub mod live;
 pub mod metrics;
+pub mod middle;
 pub mod model;
 pub mod node;
 pub mod permits;
 pub mod plan;
+pub mod ports;
 pub mod processes;
 pub mod provision;
+pub mod recordings;
 pub mod registry;
 pub mod replay;
 pub mod report;

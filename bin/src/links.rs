@@ -7,7 +7,9 @@ use anyhow::{Context as _, Result};
 use rehearsal_bus::nats::{ConnectSettings, Requests};
 use rehearsal_bus::server::Server;
 use rehearsal_core::plan::{Carrier, Impose, JitterShape, LinkSpec, Plan, Scheduler};
-use rehearsal_scenario::Experiment;
+use rehearsal_core::sender::SenderParams;
+use rehearsal_emu::EmuError;
+use rehearsal_scenario::{ActorSpec, Experiment, NodeSpec};
 
 use crate::cli::{Emulate, Placement};
 use crate::exit::Refused;
@@ -41,7 +43,21 @@ pub fn server(args: &Emulate, experiment: &Experiment) -> Result<Nats> {
 /// # Errors
 /// Names the link or the sender, and what to write instead.
 pub fn check(experiment: &Experiment, kernel: bool, server: Option<&ConnectSettings>) -> Result<()> {
+    let framed = |(node, _, sender): &(&NodeSpec, &ActorSpec, &SenderParams)| {
+        experiment.carrier_to(&node.name, &sender.to) == Carrier::Frames
+    };
+    if let Some((node, actor, _)) = experiment.senders().find(framed).filter(|_| !kernel) {
+        let actor = format!("{}/{}", node.name, actor.name);
+        return Err(Refused(EmuError::Frames { actor }.to_string()).into());
+    }
     let imposed = || experiment.named_links().into_iter().filter(|(_, link)| link.impose == Impose::Kernel);
+    if let Some((name, _)) = imposed().find(|(_, link)| link.carrier == Carrier::Frames) {
+        return Err(Refused(format!(
+            "link `{name}` has `impose = \"kernel\"` and `carrier = \"frames\"`: the kernel's disciplines go by the addresses of \
+             nodes, and frames have those of their capture; write `impose = \"userspace\"`"
+        ))
+        .into());
+    }
     if let Some((name, _)) = imposed().find(|(_, link)| !link.carrier.is_addressed()) {
         return Err(Refused(format!(
             "link `{name}` has `impose = \"kernel\"`, and its traffic goes over a server, so no kernel sees who it is \
@@ -90,6 +106,7 @@ fn beyond_kernel(link: &LinkSpec) -> Option<&'static str> {
         ("scheduler", link.scheduler != Scheduler::default()),
         ("codel", link.codel.is_some()),
         ("members", !link.members.is_empty()),
+        ("shares", link.shares.is_some()),
     ];
     keys.into_iter().find_map(|(key, used)| used.then_some(key))
 }
@@ -100,7 +117,7 @@ fn beyond_kernel(link: &LinkSpec) -> Option<&'static str> {
 /// Names the cell, and what to write instead.
 pub fn check_cells(plan: &Plan) -> Result<()> {
     for (row, link) in plan.links.iter().enumerate() {
-        let sends = |name: &str| plan.routes.iter().any(|(from, _, at)| *at == row && from == name);
+        let sends = |name: &str| plan.routes.iter().any(|(from, _, at)| plan.queue_row(*at) == row && from == name);
         let senders = plan.nodes.iter().filter(|node| sends(&node.template)).count();
         if link.impose == Impose::Userspace && !link.members.is_empty() && senders > 1 {
             return Err(Refused(format!(

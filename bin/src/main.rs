@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use rehearsal::cli::{Cli, Verb};
 use rehearsal::{
-    agent, agents, aggregator, analysis, calibrate, check, compare, control, emulate, exit, model, node, plan, replay,
-    report, send, simulate, sweep, template,
+    agent, agents, aggregator, analysis, calibrate, check, compare, control, emulate, exit, middle, model, node, plan,
+    replay, report, send, simulate, sweep, template,
 };
 
 fn main() -> ExitCode {
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Verb::Sweep(args) => sweep::sweep(&args),
         Verb::Template(args) => template::template(&args),
         Verb::Replay(args) => replay::replay(&args),
+        Verb::Middle(args) => middle::middle(&args),
         Verb::Node => node::node(),
         Verb::Aggregator => aggregator::aggregator(),
         Verb::Child(args) => node::child(&args),

@@ -18,7 +18,7 @@ use crate::exit::UsageError;
 use crate::report::print;
 
 mod mix;
-mod quality;
+pub(crate) mod quality;
 mod scatter;
 
 /// Flows of a trial, about, and its users. Assumed: a mean of heavy-tailed pages to a few per cent, in a second or two.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli;
 use crate::clips::Use;
 use crate::experiment::assemble;
+use crate::ports::NodePorts;
 use crate::registry::registry;
 use crate::validate;
 
@@ -146,6 +147,7 @@ pub fn ready(orders: Orders, reader: Option<String>) -> Result<(Assembly, EmuOpt
         meter: orders.meter,
         machine: orders.machine,
         own_network: orders.own_network,
+        frames: orders.own_network.then(|| Arc::new(NodePorts) as _),
         ..EmuOptions::default()
     };
     for text in &orders.allow {

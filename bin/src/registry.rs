@@ -1,6 +1,6 @@
 //! The kinds of actor that experiments may name: one line each.
 
-use rehearsal_actors::{Aggregator, Camera, Client, Controller, Flow, Logger, Population, Receiver, Sensor};
+use rehearsal_actors::{Aggregator, Camera, Client, Controller, Flow, Logger, Population, Receiver, Replayer, Sensor};
 use rehearsal_scenario::Registry;
 
 /// All kinds of this build.
@@ -11,6 +11,7 @@ pub fn registry() -> Registry {
         .with::<Population>()
         .with::<Client>()
         .with::<Flow>()
+        .with::<Replayer>()
         .with::<Receiver>()
         .with::<Logger>()
         .with::<Aggregator>()

@@ -28,6 +28,7 @@ use crate::signals::Signals;
 use crate::template::edits;
 use crate::unfinished::Unfinished;
 
+mod converse;
 mod folder;
 mod others;
 mod record;
@@ -48,6 +49,9 @@ const DOUBTED: u8 = 20;
 /// When the template, the interface or a place for results cannot be had. What happens while packets are sent is no error: it
 /// is told in the result.
 pub fn replay(args: &Replay) -> Result<ExitCode> {
+    if args.converse.interactive {
+        return converse::run(args);
+    }
     let source = Source::open(&args.place, &args.what)?;
     let laps = args.times.hold.map(|streams| streams.div_ceil(source.template.streams().len().max(1) as u64));
     let rules = rules(&args.times, laps)?;
@@ -67,7 +71,7 @@ pub fn replay(args: &Replay) -> Result<ExitCode> {
     let schedule = Schedule::new(&source.template, rules).map_err(|why| UsageError(why.to_string()))?;
     let editor = editor(args, &source, laps.is_some())?;
     let material = Material { template: &source.template, editor: editor.as_ref(), laps };
-    let (mode, ear) = listen(&args.receive, &schedule)?;
+    let (mode, ear) = listen(&args.receive, &schedule, laps.is_some())?;
     // who sees the folder knows that somebody listens
     let folder = args.out.as_deref().map(Folder::create).transpose()?;
     let stop = Arc::new(Stop::new());
@@ -123,11 +127,13 @@ fn editor(args: &Replay, source: &Source, holds: bool) -> Result<Option<Editor>>
 }
 
 /// Listens at the far side, if that is wished; tells how arrivals are taken.
-fn listen(receive: &Receive, schedule: &Schedule) -> Result<(Mode, Option<Ear>)> {
+fn listen(receive: &Receive, schedule: &Schedule, holds: bool) -> Result<(Mode, Option<Ear>)> {
     let mode = match receive.receive_as {
         ReceiveAs::Auto if schedule.is_timed() => Mode::Frames,
+        ReceiveAs::Auto if holds => Mode::Streams,
         ReceiveAs::Auto | ReceiveAs::Count => Mode::Count,
         ReceiveAs::Frames => Mode::Frames,
+        ReceiveAs::Streams => Mode::Streams,
     };
     let Some(interface) = receive.receive.clone() else { return Ok((mode, None)) };
     let place = Place { interface, space: receive.receive_in.clone(), mode, redirected: !schedule.is_timed() };

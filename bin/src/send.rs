@@ -17,6 +17,8 @@ mod once;
 
 /// Connections, if nothing is said. Assumed: what a browser or two open to one host.
 const CONNECTIONS: u32 = 10;
+/// Requests of one connection at a time, where requests share it. Assumed: as many in all as above.
+const STREAMS: u32 = 10;
 /// How long a run takes, if nothing is said: what a verdict asks for at least.
 const DURATION: &str = "10s";
 
@@ -71,7 +73,7 @@ fn experiment(args: &Send) -> Result<Experiment> {
     }
     let text = toml::to_string(&file(args)?).context("what was typed can be written as TOML")?;
     let base = std::env::current_dir().unwrap_or_default();
-    let options = LoadOptions { base: Some(base), ..LoadOptions::default() };
+    let options = LoadOptions { base: Some(base), files: true, ..LoadOptions::default() };
     Ok(parse(Path::new("the command line"), text, &registry(), &options)?)
 }
 
@@ -93,6 +95,11 @@ fn file(args: &Send) -> Result<Table> {
     let mut nodes = Table::new();
     nodes.insert("send".into(), Value::Table(node));
     file.insert("nodes".into(), Value::Table(nodes));
+    let link = link(args)?;
+    if !link.is_empty() {
+        let links = Table::from_iter([("send->outside".to_owned(), Value::Table(link))]);
+        file.insert("links".into(), Value::Table(links));
+    }
     let mut thresholds = Table::new();
     for limit in &args.threshold {
         let (name, limit) = threshold(limit)?;
@@ -102,32 +109,98 @@ fn file(args: &Send) -> Result<Table> {
     Ok(file)
 }
 
+/// Whether requests share connections.
+fn shares(args: &Send) -> bool {
+    matches!(args.http.as_deref(), Some("2" | "3"))
+}
+
+/// Connections, and requests that each may have under way.
+fn lanes(args: &Send) -> (u32, u32) {
+    if shares(args) {
+        (args.connections.unwrap_or(1), args.streams.unwrap_or(STREAMS))
+    } else {
+        (args.connections.unwrap_or(CONNECTIONS), 1)
+    }
+}
+
+/// How the target is reached.
+fn link(args: &Send) -> Result<Table> {
+    let scheme = args.url.split("://").next().unwrap_or_default();
+    let (http, encrypted) = (matches!(scheme, "http" | "https"), matches!(scheme, "https" | "tls" | "mqtts"));
+    let mut link = Table::new();
+    match args.http.as_deref() {
+        Some(_) if !http => return Err(UsageError("--http is of http:// and https://".to_owned()).into()),
+        Some("3") if !encrypted => {
+            return Err(UsageError("--http 3 is always encrypted; write https://".to_owned()).into());
+        }
+        Some("2") => _ = link.insert("carrier".into(), "http2".into()),
+        Some("3") => _ = link.insert("carrier".into(), "http3".into()),
+        _ => {}
+    }
+    if shares(args) {
+        let (connections, streams) = lanes(args);
+        link.insert("connections".into(), i64::from(connections).into());
+        link.insert("streams".into(), i64::from(streams).into());
+    } else if args.streams.is_some() {
+        return Err(
+            UsageError("--streams is of --http 2 and --http 3; otherwise write --connections".to_owned()).into()
+        );
+    }
+    let mut tls = Table::new();
+    let files = [("ca", &args.ca), ("certificate", &args.cert), ("key", &args.key)];
+    for (key, path) in files.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?))) {
+        tls.insert(key.into(), path.display().to_string().into());
+    }
+    if args.insecure {
+        tls.insert("insecure".into(), true.into());
+    }
+    if let Some(name) = &args.server_name {
+        tls.insert("server_name".into(), name.as_str().into());
+    }
+    if !tls.is_empty() && !encrypted {
+        let why = format!(
+            "--ca, --cert, --key, --insecure and --server-name mean nothing to {scheme}://, which goes in clear"
+        );
+        return Err(UsageError(why).into());
+    }
+    if !tls.is_empty() {
+        link.insert("tls".into(), Value::Table(tls));
+    }
+    Ok(link)
+}
+
 /// Who sends, and how fast.
 fn sender(args: &Send) -> Table {
-    let connections = i64::from(args.connections.unwrap_or(CONNECTIONS));
+    let (connections, streams) = lanes(args);
+    let at_once = i64::from(connections) * i64::from(streams);
     // no connection without a request
-    let connections =
-        args.requests.map_or(connections, |all| connections.min(i64::try_from(all).unwrap_or(i64::MAX)).max(1));
+    let at_once = args.requests.map_or(at_once, |all| at_once.min(i64::try_from(all).unwrap_or(i64::MAX)).max(1));
     let mut actor = Table::new();
     actor.insert("kind".into(), "client".into());
     let (url, _) = url(args);
     actor.insert("to".into(), url.into());
-    actor.insert("retries".into(), 0.into());
-    actor.insert("timeout".into(), args.timeout.as_str().into());
-    match &args.rate {
-        // one schedule for all: evenly spaced over the connections together
-        Some(rate) => {
-            actor.insert("rate".into(), rate.as_str().into());
-            actor.insert("in_flight".into(), connections.into());
-        }
-        None => _ = actor.insert("streams".into(), connections.into()),
+    if let Some(rate) = &args.rate {
+        actor.insert("rate".into(), rate.as_str().into());
+    }
+    if is_answered(args) {
+        actor.insert("retries".into(), 0.into());
+        actor.insert("timeout".into(), args.timeout.as_str().into());
+        // one stream for all: a schedule is evenly spaced over the connections together, a count is kept to the one
+        actor.insert("in_flight".into(), at_once.into());
     }
     if let Some(requests) = args.requests {
-        let streams = if args.rate.is_some() { 1 } else { connections.unsigned_abs() };
-        let each = requests.div_ceil(streams).max(1);
-        actor.insert("requests".into(), i64::try_from(each).unwrap_or(i64::MAX).into());
+        actor.insert("requests".into(), i64::try_from(requests).unwrap_or(i64::MAX).into());
     }
     actor
+}
+
+/// Whether each request has an outcome that somebody tells.
+fn is_answered(args: &Send) -> bool {
+    match args.url.split("://").next() {
+        Some("udp") => args.answer.as_deref().is_some_and(|answer| answer != "nothing"),
+        Some("mqtt" | "mqtts") => args.qos != Some(0),
+        _ => true,
+    }
 }
 
 /// The URL, and its path apart where something is filled in.
@@ -155,7 +228,12 @@ fn request(args: &Send) -> Result<Table> {
         })?;
         headers.insert(name.trim().to_owned(), value.trim().into());
     }
-    request.insert("headers".into(), Value::Table(headers));
+    if !headers.is_empty() {
+        request.insert("headers".into(), Value::Table(headers));
+    }
+    if let Some(mqtt) = mqtt(args)? {
+        request.insert("mqtt".into(), Value::Table(mqtt));
+    }
     let mut body = Table::new();
     if let Some(text) = &args.body {
         body.insert("template".into(), text.as_str().into());
@@ -173,8 +251,29 @@ fn request(args: &Send) -> Result<Table> {
     if let Some(text) = &args.expect_body {
         expect.insert("body_contains".into(), text.as_str().into());
     }
+    if let Some(text) = &args.answer {
+        expect.insert("answer".into(), text.as_str().into());
+    }
     request.insert("expect".into(), Value::Table(expect));
     Ok(request)
+}
+
+/// How messages go to a broker, if anything is said of it.
+fn mqtt(args: &Send) -> Result<Option<Table>> {
+    let mut mqtt = Table::new();
+    if let Some(qos) = args.qos {
+        mqtt.insert("qos".into(), i64::from(qos).into());
+    }
+    if let Some(user) = &args.user {
+        mqtt.insert("user".into(), user.as_str().into());
+    }
+    if let Some(path) = &args.password_file {
+        mqtt.insert("password_file".into(), path.display().to_string().into());
+    }
+    if !mqtt.is_empty() && !args.url.starts_with("mqtt") {
+        return Err(UsageError("--qos, --user and --password-file are of mqtt:// and mqtts://".to_owned()).into());
+    }
+    Ok((!mqtt.is_empty()).then_some(mqtt))
 }
 
 /// `response.p99<100ms` as a file has it.

@@ -23,6 +23,7 @@ use crate::trial::Trials;
 
 mod file;
 mod journal;
+mod knee;
 mod media;
 mod points;
 mod table;
@@ -37,6 +38,8 @@ use table::{Row, columns};
 const RUNS_MAX: usize = 1_000_000;
 /// The table's file in the sweep's folder.
 const TABLE: &str = "sweep.parquet";
+/// Where it saturates.
+const KNEES: &str = "knees.json";
 
 /// Runs the verb.
 ///
@@ -60,7 +63,11 @@ pub fn sweep(args: &Args) -> Result<ExitCode> {
     let rows: Vec<Row<'_>> =
         done.entries.iter().enumerate().map(|(at, entry)| row(at, entry, &all, repetitions)).collect();
     write_columns(&args.out.join(TABLE), &columns(&runner.paths, &rows))?;
-    print(&told(&args.out, &done, all.len()))?;
+    let knees = knee::lines(&runner.paths, &rows);
+    let file = args.out.join(KNEES);
+    std::fs::write(&file, serde_json::to_string_pretty(&knees)? + "\n")
+        .with_context(|| format!("{} cannot be written", file.display()))?;
+    print(&(told(&args.out, &done, all.len()) + &knee::told(&knees)))?;
     Ok(ExitCode::SUCCESS)
 }
 

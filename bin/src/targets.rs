@@ -5,6 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use rehearsal_core::plan::{LinkSpec, Plan};
 use rehearsal_scenario::{Experiment, OutsideSpec};
 
 use crate::exit::Refused;
@@ -23,6 +24,27 @@ pub fn find(experiment: &mut Experiment) -> Result<(), Refused> {
         outside.address = outside.addresses.first().copied();
     }
     Ok(())
+}
+
+/// What a reader of a real run must know of its targets outside: whose certificates nobody checked, and who tells nothing of
+/// what arrives.
+pub fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    for node in &plan.nodes {
+        let Some(outside) = &node.outside else { continue };
+        let links: Vec<&LinkSpec> =
+            plan.routes.iter().filter(|(_, to, _)| *to == node.template).map(|(.., row)| &plan.links[*row]).collect();
+        let origin = &outside.origin;
+        if links.iter().any(|link| link.is_encrypted() && link.tls.as_ref().is_some_and(|tls| tls.insecure)) {
+            notes.push(format!("{origin} could show any certificate (`insecure`): who answered is not known"));
+        }
+        if links.iter().any(|link| !link.is_exchange()) {
+            notes.push(format!(
+                "{origin} confirms nothing: what left for it counts as a success, whether it arrived or not"
+            ));
+        }
+    }
+    notes
 }
 
 fn addresses(outside: &OutsideSpec) -> Result<Vec<SocketAddr>, Refused> {

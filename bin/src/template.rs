@@ -193,7 +193,7 @@ fn refused(why: LibraryError) -> anyhow::Error {
 /// What is wrong with a capture, and what could be done about it.
 fn broken(why: CaptureError) -> anyhow::Error {
     let mut text = report::chain(&why);
-    if why.source.is_damage() {
+    if why.source.is_damage() && why.read > 0 {
         text += &format!("; {} packets come before; --salvage keeps them", why.read);
     }
     match why.source {

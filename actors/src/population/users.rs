@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
+use rehearsal_core::script::Turn;
 use rehearsal_core::steer::{STEERS_MAX, Steer, Steering};
 use rehearsal_core::{
     Actor, Datagram, Event, Outbox, Outcome, Payload, Request, RngStream, Span, Status, Time, TimerKey, Token,
 };
 use rehearsal_models::diagram::{Traffic, Wish};
 
+use super::census::Asked;
 use super::spec::{Route, Spec};
 
 /// Things that happen to users in one event; the rest waits for the next, so that others have their turn.
@@ -27,6 +29,8 @@ const FLOW_BITS: u32 = 32;
 #[derive(Debug)]
 pub(super) struct Users {
     spec: Arc<Spec>,
+    /// The instance's number in its group.
+    member: u32,
     traffic: Traffic,
     backoff: RngStream,
     stage: Stage,
@@ -45,12 +49,15 @@ pub(super) struct Users {
     seqs: Vec<u64>,
     /// The first such number; above zero if the node was lost before.
     first_seq: u64,
+    /// How often each user was at each step.
+    visits: Vec<u32>,
     /// Requests that are not settled.
     open: u64,
     tokens: u32,
     /// What is under way, by flow, for users who may give up.
     under_way: BTreeMap<u32, Vec<Token>>,
     counted: ([u64; 4], u64),
+    asked: Asked,
     wishes: Vec<Wish>,
     /// What the timer is set for.
     armed: Option<Time>,
@@ -66,9 +73,10 @@ enum Stage {
 
 impl Users {
     /// A member whose users have not come yet.
-    pub fn new(spec: &Arc<Spec>, traffic: Traffic, backoff: RngStream) -> Self {
+    pub fn new(spec: &Arc<Spec>, member: u32, traffic: Traffic, backoff: RngStream) -> Self {
         Users {
             spec: Arc::clone(spec),
+            member,
             traffic,
             backoff,
             stage: Stage::Waiting,
@@ -82,10 +90,12 @@ impl Users {
             steered: 0,
             seqs: Vec::new(),
             first_seq: 0,
+            visits: Vec::new(),
             open: 0,
             tokens: 0,
             under_way: BTreeMap::new(),
             counted: ([0; 4], 0),
+            asked: Asked::NONE,
             wishes: Vec::new(),
             armed: None,
         }
@@ -190,6 +200,7 @@ impl Users {
         let users = (f64::from(scheduled) * self.factor).round().min(f64::from(self.spec.most)) as u32;
         let own = self.own(at);
         self.traffic.resize(own, users, &mut self.wishes);
+        self.asked.change(own, users);
         out.record(self.spec.counters.users, u64::from(users));
         self.grant(out);
     }
@@ -207,7 +218,7 @@ impl Users {
                     } else {
                         let bytes = Spec::datagram_bytes(bytes);
                         let seq = self.seq(user);
-                        let payload = Payload::new(bytes, self.spec.content, seq);
+                        let payload = Payload::new(bytes, route.speech.unwrap_or(self.spec.content), seq);
                         let to = self.spec.to(&route, user, seq);
                         out.send(Datagram { to, stream: user, seq, intended: at, at, payload });
                     }
@@ -232,6 +243,13 @@ impl Users {
         self.tokens = self.tokens.wrapping_add(1);
         let token = Token(u64::from(flow) << FLOW_BITS | u64::from(self.tokens));
         let (sent, wanted) = if route.down { (route.request_bytes, bytes) } else { (bytes, 0) };
+        let payload = match route.step {
+            Some((step, recipe)) => {
+                let turn = self.turn(user, step);
+                Payload::new(self.spec.script.begin(turn), recipe, turn.number())
+            }
+            None => Payload::new(sent, self.spec.content, seq),
+        };
         if self.spec.aborts && flow > 0 {
             self.under_way.entry(flow).or_default().push(token);
         }
@@ -248,7 +266,7 @@ impl Users {
             deadline: self.spec.deadline,
             limit: self.spec.limit,
             reply_bytes: wanted,
-            payload: Payload::new(sent, self.spec.content, seq),
+            payload,
         });
     }
 
@@ -260,6 +278,16 @@ impl Users {
         }
         self.seqs[row] += 1;
         self.seqs[row] - 1
+    }
+
+    /// A user comes to a step.
+    fn turn(&mut self, user: u32, step: u16) -> Turn {
+        let row = user as usize * self.spec.steps + usize::from(step);
+        if self.visits.len() <= row {
+            self.visits.resize(row + 1, 0);
+        }
+        self.visits[row] += 1;
+        Turn { member: self.member, user, step, count: self.visits[row] - 1 }
     }
 
     /// An attempt has ended.
@@ -314,8 +342,12 @@ impl Users {
         rows.filter(|(_, by)| *by > 0).for_each(|(metric, by)| out.count(metric, by));
     }
 
-    fn stop(&mut self, out: &mut Outbox) {
+    fn stop(&mut self, now: Time, out: &mut Outbox) {
         if matches!(self.stage, Stage::Waiting | Stage::Running) {
+            if self.stage == Stage::Running {
+                let end = self.own(now.min(self.until));
+                self.spec.census.tell(self.traffic.crowd(), &self.asked, end, out);
+            }
             self.stage = Stage::Stopped;
             out.cancel_timer(TIMER);
             self.tell(out);
@@ -347,7 +379,7 @@ impl Actor for Users {
                 Some(Word::Steer(steer)) => self.steered(now, &steer, out),
                 None => {}
             },
-            Event::Stop => self.stop(out),
+            Event::Stop => self.stop(now, out),
             _ => {}
         }
     }

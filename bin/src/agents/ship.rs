@@ -1,13 +1,18 @@
 //! What agents need and do not have: the experiment with its files named by their digests, and those files.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use rehearsal_bus::fleet::{Digest, FileError, Files};
 use rehearsal_scenario::{ActorSpec, Experiment};
 
+use crate::recordings;
+
 /// The key that names a file.
 const MEDIA: &str = "media";
+/// The key that names a template or a capture.
+const TEMPLATE: &str = "template";
 
 /// Longest experiment that goes into a message itself, bytes: a quarter of what a NATS server takes by default.
 const INLINE_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +49,20 @@ pub(super) async fn pack(files: Option<&Files>, mut experiment: Experiment) -> R
         {
             *media = ship(files, path, &mut known, &mut shipped).await?.into();
         }
+        if actor.replays()
+            && let Some(template) = actor.own.get_mut(TEMPLATE)
+            && let Some(name) = template.as_str()
+        {
+            let missing =
+                |why| FileError::Local { path: name.into(), source: io::Error::new(io::ErrorKind::NotFound, why) };
+            let path = recordings::file(&base, name).map_err(missing)?;
+            *template = ship(files, path, &mut known, &mut shipped).await?.into();
+        }
+        for rows in rows_files(actor) {
+            if let Some(path) = rows.as_str().map(|name| base.join(name)) {
+                *rows = ship(files, path, &mut known, &mut shipped).await?.into();
+            }
+        }
         if let Some(file) = body_file(actor) {
             *file = ship(files, base.join(&file), &mut known, &mut shipped).await?.into();
         }
@@ -77,6 +96,21 @@ async fn ship(
     Ok(name)
 }
 
+/// The names of files with rows for the steps of a population.
+fn rows_files(actor: &mut ActorSpec) -> Vec<&mut toml::Value> {
+    let states = actor.own.get_mut("diagram").and_then(|diagram| diagram.get_mut("states"));
+    let states = states.and_then(toml::Value::as_table_mut).into_iter().flat_map(|states| states.iter_mut());
+    states.filter_map(|(_, state)| state.get_mut("step")?.get_mut("rows")).collect()
+}
+
+/// Whether there are any.
+fn has_rows(actor: &ActorSpec) -> bool {
+    let states = actor.own.get("diagram").and_then(|diagram| diagram.get("states")).and_then(toml::Value::as_table);
+    states.is_some_and(|states| {
+        states.values().any(|state| state.get("step").is_some_and(|step| step.get("rows").is_some()))
+    })
+}
+
 /// The file that a client sends as it is.
 fn body_file(actor: &mut ActorSpec) -> Option<&mut PathBuf> {
     actor.sender.as_mut()?.request.as_mut()?.body.as_mut()?.file.as_mut()
@@ -85,7 +119,11 @@ fn body_file(actor: &mut ActorSpec) -> Option<&mut PathBuf> {
 /// Whether the experiment needs the store at all.
 pub(super) fn has_files(experiment: &Experiment) -> bool {
     is_long(&experiment.resolved_toml())
-        || experiment.nodes.iter().flat_map(|node| &node.actors).any(|actor| actor.own.contains_key(MEDIA))
+        || experiment
+            .nodes
+            .iter()
+            .flat_map(|node| &node.actors)
+            .any(|actor| actor.own.contains_key(MEDIA) || actor.replays() || has_rows(actor))
         || experiment.senders().any(|(_, _, sender)| {
             sender.request.as_ref().and_then(|request| request.body.as_ref()).is_some_and(|body| body.file.is_some())
         })

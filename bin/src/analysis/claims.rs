@@ -198,7 +198,13 @@ mod tests {
         write(&scratch.path().join("run"), &recipe);
         let group = open::groups(&[scratch.path().to_owned()], &[]).expect("a bundle").remove(0);
         let draw = Bootstrap { replicates: 300, ..Bootstrap::default() };
-        let how = How { ramp: None, draw, paper: Paper::shipped(), plots: false };
+        let how = How {
+            ramp: None,
+            draw,
+            paper: Paper::shipped(),
+            plots: false,
+            users: crate::analysis::users::How::plain(),
+        };
         let (analysis, _) = analyse(group, &how).expect("an analysis");
         analysis.claims.into_iter().map(|claim| (claim.id, claim.held)).collect()
     }

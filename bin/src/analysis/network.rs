@@ -131,6 +131,9 @@ fn rows(sender: &TemplateSummary, bundles: &[Bundle], carriers: &BTreeSet<String
     let measures: Vec<Measures> = bundles.iter().filter_map(same).collect();
     let named: Vec<&str> = carriers.iter().map(String::as_str).collect();
     let (carrier, word) = match (sender.measures.totals.datagrams_sent > 0, named.as_slice()) {
+        // both at once: the file's routes would have to be followed
+        (true, names) if names.contains(&"frames") && names.contains(&"udp") => return Vec::new(),
+        (true, names) if names.contains(&"frames") => (Carrier::Frames, "frames"),
         (true, _) => (Carrier::Udp, "udp"),
         (false, ["http1"] | ["http1", "udp"]) => (Carrier::Http1, "http1"),
         (false, ["http2"] | ["http2", "udp"]) => (Carrier::Http2, "http2"),
@@ -149,7 +152,11 @@ fn rows(sender: &TemplateSummary, bundles: &[Bundle], carriers: &BTreeSet<String
         return Vec::new();
     }
     let sent = measures.iter().map(|m| m.per_second.sent).sum::<f64>() / measures.len() as f64;
-    let what = if carrier == Carrier::Udp { "datagrams" } else { "requests" };
+    let what = match carrier {
+        Carrier::Udp => "datagrams",
+        Carrier::Frames => "frames",
+        _ => "requests",
+    };
     let mut rows = vec![row(&name, (what, word), framing, sent, bytes as f64 / attempts as f64)];
     // of the attempts that left, as many as were answered
     let answers = sum(|m| m.totals.success + m.totals.invalid + m.totals.failed + m.totals.rejected);

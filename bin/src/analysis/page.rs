@@ -53,8 +53,11 @@ fn section(page: &mut String, analysis: &Analysis, plots: &Plots) {
         let _ = writeln!(page, "<p>{}</p>", escape(&pooled.text()));
     }
     wire(page, analysis);
+    page.push_str(&analysis.users.html());
     page.push_str(&figures::throughput(plots));
     page.push_str(&figures::spectrum(plots));
+    page.push_str(&figures::delays(plots));
+    page.push_str(&figures::variance_time(analysis));
     page.push_str(&figures::cloud(plots, analysis));
     if !analysis.nodes.is_empty() {
         correlations(page, analysis);
@@ -274,7 +277,8 @@ mod tests {
         }
         let groups = open::groups(&[scratch.path().to_owned()], &[]).expect("bundles");
         let draw = Bootstrap { replicates: 100, ..Bootstrap::default() };
-        let how = How { ramp: None, draw, paper: Paper::shipped(), plots: true };
+        let how =
+            How { ramp: None, draw, paper: Paper::shipped(), plots: true, users: crate::analysis::users::How::plain() };
         let analyses = groups.into_iter().map(|group| analyse(group, &how).expect("an analysis"));
         of(&analyses.collect::<Vec<_>>())
     }
@@ -311,7 +315,16 @@ mod tests {
         std::fs::write(run.join("verdict.json"), verdict.replace("INVALID", "VALID")).expect("room on the disk");
         let group = open::groups(&[run], &[]).expect("a bundle").remove(0);
         let draw = Bootstrap { replicates: 100, ..Bootstrap::default() };
-        let analysed = analyse(group, &How { ramp: None, draw, paper: Paper::shipped(), plots: false });
+        let analysed = analyse(
+            group,
+            &How {
+                ramp: None,
+                draw,
+                paper: Paper::shipped(),
+                plots: false,
+                users: crate::analysis::users::How::plain(),
+            },
+        );
         let (analysis, _) = analysed.expect("an analysis");
         assert_eq!(analysis.status, rehearsal_export::Status::Degraded);
         assert!(analysis.doubts.iter().any(|d| d.code == "changed" && d.text.contains("verdict.json")));

@@ -3,6 +3,7 @@
 use rehearsal_export::{Bundle, ExportError, merge_latency};
 
 use super::nodes::{NodeSeries, Role};
+use super::users::delays::{Curves, curves as delays};
 
 /// Curves over time that are drawn of each role: one for each repetition, the first ones.
 const REPETITIONS_MAX: usize = 10;
@@ -38,6 +39,8 @@ pub struct Plots {
     pub cloud_step: usize,
     /// Resident memory of nodes over time, MB, in the first repetition.
     pub memory: Vec<(String, Points)>,
+    /// Delays of each sending actor.
+    pub delays: Vec<Curves>,
 }
 
 /// The points of a group's repetitions. `ranges` are the seconds without ramps.
@@ -68,6 +71,7 @@ pub fn of(bundles: &[Bundle], series: &[Vec<NodeSeries>], ranges: &[(usize, usiz
         steady: thin(steady),
         ramps: thin(ramps),
         cloud_step,
+        delays: delays(bundles)?,
         memory: series.first().map(|nodes| memory(nodes, per_point)).unwrap_or_default(),
     })
 }
@@ -126,7 +130,7 @@ fn spectrum(bundles: &[Bundle]) -> Result<Vec<(&'static str, Points)>, ExportErr
 }
 
 /// As far as the number of values reaches: 99.9 % takes a thousand.
-fn percentiles(histogram: &hdrhistogram::Histogram<u64>) -> Points {
+pub fn percentiles(histogram: &hdrhistogram::Histogram<u64>) -> Points {
     let decades = (histogram.len() as f64).log10();
     let steps = (decades * STEPS_PER_DECADE) as u32;
     let shares = (0..=steps).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / STEPS_PER_DECADE));

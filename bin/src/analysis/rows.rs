@@ -34,6 +34,7 @@ pub fn of(analyses: &[Analysis]) -> String {
             }
         }
         rows.network();
+        rows.users();
         rows.nodes();
         for (part, row, number, value, unit) in machines::numbers(&analysis.machines, analysis.measuring.as_ref()) {
             rows.real(part, &row, number, value, unit);
@@ -49,6 +50,37 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    fn users(&mut self) {
+        let users = &self.analysis.users;
+        for row in &users.states {
+            let name = format!("{} {}", row.actor, row.state);
+            self.real("users", &name, "in the mean", row.seen, "users");
+            row.expected.into_iter().for_each(|expected| self.real("users", &name, "by the model", expected, "users"));
+        }
+        for row in &users.delays {
+            for stat in ["p50", "p95", "p99", "max"] {
+                let name = format!("{} {}", row.metric, stat);
+                row.percentiles.stat(stat).into_iter().for_each(|ns| self.real("delay", &row.sender, &name, ns, "ns"));
+            }
+        }
+        for row in &users.voice {
+            let name = format!("{} {}", row.sender, row.module);
+            self.real("speech", &name, "lost", row.lost * 100.0, "%");
+            if let Some(told) = &row.told {
+                self.real("speech", &name, "mouth to ear", told.mouth_to_ear_ms, "ms");
+                self.real("speech", &name, "rating", told.rating, "");
+                self.real("speech", &name, "opinion score", told.opinion_score, "");
+            }
+        }
+        for row in &users.memory {
+            let Some(interval) = &row.interval else { continue };
+            let name = format!("{}s, repetition {}", row.role.word(), row.repetition);
+            for (number, value) in [("Hurst", interval.hurst), ("lower", interval.lower), ("upper", interval.upper)] {
+                self.real("memory", &name, number, value, "");
+            }
+        }
+    }
+
     fn network(&mut self) {
         for row in &self.analysis.wire {
             let numbers = [("sent", row.sent_per_second, "1/s"), ("payload", row.payload_mbit_per_second, "Mbit/s")];

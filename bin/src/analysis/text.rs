@@ -53,6 +53,7 @@ fn one(analysis: &Analysis) -> String {
         line(&mut text, &format!("\n{}", transfer(datagrams)));
         variation(datagrams).iter().for_each(|told| line(&mut text, told));
     }
+    text.push_str(&analysis.users.text());
     let available = analysis.availability.text();
     if !available.is_empty() {
         let gap = if analysis.datagrams.is_some() { "" } else { "\n" };

@@ -111,6 +111,7 @@ pub const fn word(carrier: Carrier) -> &'static str {
         Carrier::Tcp => "tcp",
         Carrier::Nats => "nats",
         Carrier::Mqtt => "mqtt",
+        Carrier::Frames => "frames",
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Report {
     /// Where the random numbers of these begin
     #[arg(long, default_value_t = 1, env = "REHEARSAL_SEED")]
     pub seed: u64,
+    /// Play-out buffer of a receiver of speech, for its quality by the E-model
+    #[arg(long, value_name = "TIME", default_value = "60ms", env = "REHEARSAL_PLAYOUT")]
+    pub playout: String,
     /// Which results
     #[command(flatten)]
     pub tagged: Tagged,

@@ -44,16 +44,17 @@ pub struct Show {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Print it for Graphviz instead
-    #[arg(long, conflicts_with = "svg")]
+    #[arg(long, conflicts_with = "svg", env = "REHEARSAL_DOT")]
     pub dot: bool,
     /// Print it as a drawing instead
-    #[arg(long)]
+    #[arg(long, env = "REHEARSAL_SVG")]
     pub svg: bool,
     /// How many users the figures are for
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, env = "REHEARSAL_USERS",
+        value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub users: u32,
     /// Also tell how its traffic varies over time: variance of block means by block length, and the Hurst parameter
-    #[arg(long)]
+    #[arg(long, env = "REHEARSAL_VARIANCE_TIME")]
     pub variance_time: bool,
 }
 
@@ -64,10 +65,10 @@ pub struct Quality {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// One-way delay from mouth to ear, such as 150ms: network, packets and play-out buffer together
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", env = "REHEARSAL_DELAY")]
     pub delay: String,
     /// Share of packets that are lost or come too late for the play-out buffer, such as 1%
-    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    #[arg(long, value_name = "PERCENT", default_value = "0%", env = "REHEARSAL_LOSS")]
     pub loss: String,
 }
 
@@ -78,9 +79,9 @@ pub struct Mix {
     #[arg(required = true, value_name = "FILE=SHARE")]
     pub models: Vec<String>,
     /// The link's rate, such as 100Mbit/s
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", env = "REHEARSAL_LINK")]
     pub link: String,
     /// The share of the link that they are to load together, such as 70%
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", env = "REHEARSAL_LOAD")]
     pub load: String,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Edits, Format, Place};
+use super::{Converse, Edits, Format, Place};
 
 /// `rehearsal replay`.
 #[derive(Debug, Args)]
@@ -14,13 +14,16 @@ use super::{Edits, Format, Place};
   rehearsal replay web@1f2e3d --interface eth1 --speed 2 --loops 10 --limit-gap 1s
   rehearsal replay capture.pcap --interface va --top-speed --loops 1000 --receive vb --receive-in lab
   rehearsal replay capture.pcap --interface va --receive vb --out results/replay-1
-  rehearsal replay web --interface va --hold 272000 --edit random_hosts=10.0.0.0/8 --pps 100000 --duration 60s
+  rehearsal replay web --interface va --hold 1000000 --edit random_hosts=10.0.0.0/8 --top-speed --duration 30s --receive vb
   rehearsal replay calls.pcap --path udp --to 10.0.0.7:9000
+  rehearsal replay web.pcap --interactive --interface va --peer vb --peer-in lab --conversations 1000
 
 How long it takes is told before anything is sent. Replaying whole frames needs root, or CAP_NET_RAW. With --receive, what
 arrives at another interface of this host is held against the schedule: losses, order, errors of gaps, offset and drift.
 
-It is packets that are replayed, not connections: a live server answers a replayed TCP segment with a reset.")]
+It is packets that are replayed, not connections: a live server answers a replayed TCP segment with a reset.
+
+With --interactive both sides of conversations are replayed, and wait for each other.")]
 pub struct Replay {
     /// A template of the library, a template file, or a capture
     #[arg(value_name = "TEMPLATE|FILE")]
@@ -40,6 +43,9 @@ pub struct Replay {
     /// Where arrivals are taken
     #[command(flatten)]
     pub receive: Receive,
+    /// Both sides of conversations
+    #[command(flatten)]
+    pub converse: Converse,
     /// Write what came of it into this folder: replay.json and summary.txt
     #[arg(long, value_name = "DIR", env = "REHEARSAL_OUT", help_heading = "Results")]
     pub out: Option<PathBuf>,
@@ -125,7 +131,7 @@ pub struct Receive {
     /// Network namespace of that interface: a name of `ip netns`, or a path
     #[arg(long, value_name = "SPACE", env = "REHEARSAL_RECEIVE_IN", requires = "receive")]
     pub receive_in: Option<PathBuf>,
-    /// Take each frame with its time, or count them in the driver (and drop them there)
+    /// Take each frame with its time, count them in the driver (and drop them there), or count streams
     #[arg(long, value_enum, default_value_t, env = "REHEARSAL_RECEIVE_AS", requires = "receive")]
     pub receive_as: ReceiveAs,
 }
@@ -163,11 +169,13 @@ pub enum Keeping {
 /// How arrivals are taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReceiveAs {
-    /// Frames when they have times, counts at top speed
+    /// Frames when they have times; at top speed counts, with --hold streams
     #[default]
     Auto,
     /// Each frame with the kernel's time
     Frames,
     /// Counts, by an XDP program
     Count,
+    /// How many streams (5-tuples) were heard in the last 10 s; 12 bytes for each, nothing for a packet
+    Streams,
 }

@@ -29,7 +29,7 @@ pub enum TemplateAction {
 }
 
 /// Where templates are.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Default)]
 #[command(next_help_heading = "Library")]
 pub struct Place {
     /// Folder of templates [default: $XDG_DATA_HOME/rehearsal/templates, or ~/.local/share/rehearsal/templates]

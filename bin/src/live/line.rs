@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 use rehearsal_core::messages::Metric;
+use rehearsal_core::parts::tally::Tally;
 
 use super::SoFar;
 
@@ -40,11 +41,8 @@ impl Line {
     fn text(&self, run: &SoFar) -> String {
         let of = self.seconds.map_or(String::new(), |s| format!("/{s}"));
         let (sum, (lately, seconds)) = (run.sum(), run.lately());
-        let (word, done, new) = match sum.generated {
-            0 => ("received", sum.received, lately.received),
-            _ => ("success", sum.success, lately.success),
-        };
-        let rate = new / u64::from(seconds);
+        let (word, of_tally) = progress(&sum);
+        let (done, rate) = (of_tally(&sum), of_tally(&lately) / u64::from(seconds));
         // what is under way at the end is waited for, and that is no second of the run
         let second = self.seconds.map_or(u64::from(run.seconds()), |all| all.min(u64::from(run.seconds())));
         let mut text = format!("{second:>4}{of} s  {word} {done}  {rate}/s");
@@ -64,5 +62,44 @@ impl Line {
         if self.terminal && self.printed.is_some() {
             eprintln!();
         }
+    }
+}
+
+/// What tells how far a run is: answers as wanted; what came in, where nothing is sent from here or nothing is answered; what
+/// was sent, if nobody here takes it in.
+fn progress(sum: &Tally) -> (&'static str, fn(&Tally) -> u64) {
+    let came = |tally: &Tally| tally.received.saturating_add(tally.datagrams_received);
+    // datagrams without echoes are settled at the end
+    let one_way = sum.datagrams_sent > 0 && sum.datagrams_sent == sum.attempts && sum.success == 0;
+    match (sum.generated, one_way) {
+        (0, _) => ("received", came),
+        (_, true) if came(sum) > 0 => ("received", came),
+        (_, true) => ("sent", |tally| tally.datagrams_sent),
+        (_, false) => ("success", |tally| tally.success),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rehearsal_core::time::Span;
+
+    use super::super::so_far::tests::report;
+    use super::*;
+
+    #[test]
+    fn datagrams_that_nobody_answers_are_told_by_what_came_in_or_left() {
+        let said = |change: fn(&mut Tally)| {
+            let mut run = SoFar::new(Span::ZERO, BTreeSet::new(), false);
+            let mut report = report("a", 0, 10, 0);
+            change(&mut report.groups[0].totals);
+            run.add(&report, |_, _, _, _| {});
+            Line::new(Some(5)).text(&run)
+        };
+        assert_eq!(said(|t| t.success = 9), "   1/5 s  success 9  9/s");
+        assert_eq!(said(|t| t.datagrams_sent = 10), "   1/5 s  sent 10  10/s");
+        assert_eq!(said(|t| (t.datagrams_sent, t.datagrams_received) = (10, 8)), "   1/5 s  received 8  8/s");
+        assert_eq!(said(|t| *t = Tally { received: 7, ..Tally::default() }), "   1/5 s  received 7  7/s");
     }
 }

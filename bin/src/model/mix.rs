@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
-use rehearsal_core::plan::Carrier;
 use rehearsal_core::units::{BitRate, Fraction};
-use rehearsal_models::diagram::{Chain, Stationary};
-use rehearsal_models::path::Direction;
-use rehearsal_models::wire::wire_bytes;
+use rehearsal_models::diagram::Chain;
 use rehearsal_scenario::load_model;
 
 use super::bits;
@@ -59,25 +56,8 @@ fn each(file: &str) -> Result<f64> {
     let chain = Chain::new(&diagram).map_err(|why| UsageError(format!("{file}: {}", why.reason)))?;
     let long = chain.stationary();
     let none = || UsageError(format!("{file}: what its users offer in the long run cannot be told"));
-    let bits = on_the_wire(&chain, &long.ok_or_else(none)?);
+    let bits = chain.load(&long.ok_or_else(none)?).total() * 8.0;
     if bits > 0.0 { Ok(bits) } else { Err(none().into()) }
-}
-
-fn on_the_wire(chain: &Chain, long: &Stationary) -> f64 {
-    let each = chain.modules.iter().zip(&long.offered).filter(|(_, offered)| offered.packets > 0.0);
-    let bytes = each.map(|(works, offered)| {
-        let mean = (offered.bytes / offered.packets).round() as u32;
-        let module = &works.module;
-        let answered = module.kind.waits() || module.way() == rehearsal_models::diagram::module::Direction::Down;
-        let one = if answered {
-            let request = wire_bytes(Carrier::Http1, Direction::Up, module.request_bytes());
-            request + wire_bytes(Carrier::Http1, Direction::Down, mean)
-        } else {
-            wire_bytes(Carrier::Udp, Direction::Up, mean)
-        };
-        offered.packets * one as f64
-    });
-    bytes.sum::<f64>() * 8.0
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) fn quality(args: &Quality) -> Result<String> {
 }
 
 /// Source: ITU-T G.113 appendix I; G.726 stands there for other losses than ours.
-fn impairment(codec: Codec) -> Option<Impairment> {
+pub(crate) fn impairment(codec: Codec) -> Option<Impairment> {
     match codec {
         Codec::G711 => Some(Impairment::G711),
         Codec::G729 => Some(Impairment::G729),
@@ -49,8 +49,17 @@ fn impairment(codec: Codec) -> Option<Impairment> {
     }
 }
 
+/// What a codec hears of the next packet before it can send one, ms. Source: ITU-T G.114, annex A; AMR: 3GPP TS 26.090.
+pub(crate) fn look_ahead_ms(codec: Codec) -> f64 {
+    match codec {
+        Codec::G711 | Codec::G726 => 0.0,
+        Codec::G729 | Codec::Amr122 => 5.0,
+        Codec::G7231 => 7.5,
+    }
+}
+
 /// How satisfied users are. Source: ITU-T G.109 table 1.
-fn words(rating: f64) -> &'static str {
+pub(crate) fn words(rating: f64) -> &'static str {
     match rating {
         r if r >= 90.0 => "users very satisfied",
         r if r >= 80.0 => "users satisfied",

@@ -18,6 +18,8 @@ const BIN: Span = Span::from_millis(10);
 const BINS: u64 = 1 << 17;
 /// The slope is taken from blocks of a tenth of a second on: below it is the codec's own interval.
 const FROM: usize = 16;
+/// Level of confidence of the Hurst parameter.
+const LEVEL: f64 = 0.95;
 
 /// Normalised variances by block length, and the Hurst parameter.
 pub(super) fn variance_time(chain: &Arc<Chain>, users: u32) -> Result<String> {
@@ -33,10 +35,16 @@ pub(super) fn variance_time(chain: &Arc<Chain>, users: u32) -> Result<String> {
         let block = BIN.saturating_mul(*length as u64).as_secs_f64();
         let _ = writeln!(text, "{:<12} {share:>20.6}", format!("{block:.2} s"));
     }
+    let interval = found.interval(LEVEL, 1).map_err(|why| UsageError(why.to_string()))?;
     let _ = writeln!(
         text,
-        "Hurst parameter {:.3} ± {:.3} (variance over time, blocks of 0.16 s and longer)",
-        found.hurst, found.error
+        "Hurst parameter {:.3}, {:.0} % interval {:.3} to {:.3} (variance over time, blocks of 0.16 s and longer; a trial held \
+         against {} series of fractional Gaussian noise)",
+        interval.hurst,
+        LEVEL * 100.0,
+        interval.lower,
+        interval.upper,
+        interval.replicates
     );
     Ok(text)
 }
@@ -55,7 +63,7 @@ mod tests {
         let chain = Arc::new(Chain::new(&model).expect("a chain"));
         let text = variance_time(&chain, 1).expect("enough traffic");
         let hurst: f64 =
-            text.split("Hurst parameter ").nth(1).and_then(|t| t.split(' ').next()?.parse().ok()).expect("H");
+            text.split("Hurst parameter ").nth(1).and_then(|t| t.split(',').next()?.parse().ok()).expect("H");
         assert!((hurst - 0.5).abs() < 0.1, "{text}");
     }
 }

@@ -162,8 +162,8 @@ impl<'a> Estimate<'a> {
     /// The senders' traffic; those of one cell share its capacity.
     fn links(&self, senders: &[Sender<'_>], run_s: f64) -> Vec<Link> {
         let mut links: Vec<Link> = senders.iter().map(|sender| self.link(sender, run_s)).collect();
-        for (at, sender) in senders.iter().enumerate().filter(|(_, sender)| !sender.link.members.is_empty()) {
-            let cell = senders.iter().zip(&links).filter(|(other, _)| other.link.name == sender.link.name);
+        for (at, sender) in senders.iter().enumerate().filter(|(_, sender)| sender.link.is_shared()) {
+            let cell = senders.iter().zip(&links).filter(|(other, _)| queue(other.link) == queue(sender.link));
             let (mean, peak) = cell.fold((0.0, 0.0), |(mean, peak), (_, l)| (mean + l.wire_mbps, peak + l.peak_mbps));
             links[at].utilisation = links[at].capacity_mbps.map(|capacity| mean / capacity);
             links[at].peak_utilisation = links[at].capacity_mbps.map(|capacity| peak / capacity);
@@ -272,4 +272,9 @@ impl<'a> Estimate<'a> {
             capture_bytes: runs * (volume.wire_bytes + captured),
         }
     }
+}
+
+/// The name of the link whose capacity it uses.
+fn queue(link: &LinkSpec) -> &str {
+    link.shares.as_deref().unwrap_or(&link.name)
 }

@@ -116,7 +116,7 @@ fn booking(page: &mut Page, sheet: &Sheet) {
     lines.extend(
         of.published_payload_bytes.map(|published| format!("          {} by published figures", bytes(published))),
     );
-    lines.push(format!("busiest   {}: {:.0} Mbit/s on average", of.busiest, of.busiest_mbps));
+    lines.push(format!("busiest   {}: {} Mbit/s on average", of.busiest, speed(of.busiest_mbps)));
     lines.push(format!("data      {} of bundles", bytes(of.bundle_bytes)));
     lines.push(match &of.cost {
         Some(cost) => format!(
@@ -254,6 +254,12 @@ fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Whole above a hundred, with three digits that matter below.
+fn speed(mbps: f64) -> String {
+    let places = (2.0 - mbps.log10().floor()).clamp(0.0, 6.0);
+    if mbps > 0.0 { format!("{mbps:.*}", places as usize) } else { "0".to_owned() }
+}
+
 fn millions(count: f64) -> String {
     if count >= 1e6 { format!("{:.2} million", count / 1e6) } else { format!("{count:.0}") }
 }
@@ -289,6 +295,14 @@ mod tests {
         assert_eq!(
             (memory(512 << 20), memory(5 << 30), memory(64_000_000_000)),
             ("512 MiB".into(), "5 GiB".into(), "64 GB".into())
+        );
+    }
+
+    #[test]
+    fn no_traffic_is_rounded_to_none() {
+        assert_eq!(
+            [0.0, 0.01234, 0.94, 12.34, 940.2, 1e-9].map(speed),
+            ["0", "0.0123", "0.940", "12.3", "940", "0.000000"]
         );
     }
 

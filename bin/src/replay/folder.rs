@@ -1,6 +1,7 @@
 //! A folder of results: it has its name when it is whole.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -31,6 +32,17 @@ impl Folder {
         let made = fs::create_dir_all(&partial);
         made.map_err(|why| Refused(format!("{} cannot be written: {why}", partial.display())))?;
         Ok(Folder { partial, path: path.to_owned(), finished: false })
+    }
+
+    /// Writes one more file.
+    pub fn add(&self, name: &str, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        let path = self.partial.join(name);
+        let written = fs::File::create(&path).and_then(|file| {
+            let mut to = io::BufWriter::new(file);
+            write(&mut to)?;
+            to.flush()
+        });
+        written.with_context(|| format!("writing {}", path.display()))
     }
 
     /// Writes what is to be in it, and gives it its name.

@@ -15,7 +15,7 @@ use super::source::Source;
 use super::verdict::{Verdict, verdict};
 
 /// The version of this object: it grows when something is renamed or removed.
-const VERSION: u32 = 1;
+pub const VERSION: u32 = 1;
 
 /// A replay.
 #[derive(Debug, Serialize)]
@@ -132,20 +132,11 @@ pub struct WorkerFacts {
 impl Record {
     /// Of what was replayed, sent and received.
     pub fn of(source: &Source, editor: Option<&Editor>, sent: &Sent, received: Option<Judgement>) -> Self {
-        let template = &source.template;
         Record {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION"),
             verdict: verdict(sent, received.as_ref()),
-            template: TemplateFacts {
-                name: source.called.clone(),
-                packets: template.len().into(),
-                streams: template.streams().len(),
-                bytes: template.bytes(),
-                duration_ns: template.duration(),
-                edited: editor.is_some(),
-                edit_notes: editor.map(|editor| editor.notes().to_vec()).unwrap_or_default(),
-            },
+            template: TemplateFacts::of(source, editor),
             plan: sent.schedule,
             path: PathFacts {
                 kind: sent.path,
@@ -157,6 +148,22 @@ impl Record {
             workers: WorkerFacts { spread: sent.spread.clone(), each: sent.workers() },
             wire: sent.wire,
             received,
+        }
+    }
+}
+
+impl TemplateFacts {
+    /// Of a template and the edit of its copies.
+    pub fn of(source: &Source, editor: Option<&Editor>) -> Self {
+        let template = &source.template;
+        TemplateFacts {
+            name: source.called.clone(),
+            packets: template.len().into(),
+            streams: template.streams().len(),
+            bytes: template.bytes(),
+            duration_ns: template.duration(),
+            edited: editor.is_some(),
+            edit_notes: editor.map(|editor| editor.notes().to_vec()).unwrap_or_default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use rehearsal_replay::judge::{Judgement, Rates};
 use rehearsal_replay::receive::Mode;
-use rehearsal_replay::send::{Chosen, Skipped};
+use rehearsal_replay::send::{Chosen, Kind, Skipped};
 use rehearsal_replay::timing::{Pace, Pacing, Schedule};
 
 use super::record::Record;
@@ -68,21 +68,13 @@ fn pace(schedule: &Schedule) -> String {
 
 /// What came of it.
 pub fn summary(record: &Record) -> String {
-    let Record { verdict, sent, path, workers, wire, .. } = record;
+    let Record { verdict, sent, path, wire, .. } = record;
     let mut text = format!("{:?}", verdict.status).to_uppercase();
     text.push('\n');
     for reason in &verdict.reasons {
         let _ = writeln!(text, "  {}: {}", reason.code, reason.text);
     }
-    let _ = writeln!(
-        text,
-        "sent      {} packets, {} bytes of frames{}{} through {}",
-        number(sent.packets),
-        number(sent.bytes),
-        Some(sent.elapsed_ns).filter(|ns| *ns > 0).map(|ns| format!(" in {}", time(ns))).unwrap_or_default(),
-        sent.packets_per_second.map(|rate| format!(" ({} packets/s)", number(rate as u64))).unwrap_or_default(),
-        path.kind.name(),
-    );
+    given(&mut text, record);
     for (why, count) in &sent.skipped {
         let why = match why {
             Skipped::OverMtu => "longer than the MTU allows",
@@ -100,15 +92,9 @@ pub fn summary(record: &Record) -> String {
             number(wire.tx_errors)
         );
     }
-    let with =
-        |what: fn(&rehearsal_replay::worker::WorkerSent) -> bool| workers.each.iter().filter(|each| what(each)).count();
-    let [pinned, real_time] = [with(|each| each.pinned), with(|each| each.real_time)];
-    let _ = writeln!(
-        text,
-        "workers   {}, {pinned} kept to a core, {real_time} before ordinary threads; the busiest has {:.1} % more than the mean",
-        workers.each.len(),
-        workers.spread.imbalance_percent,
-    );
+    if path.kind != Kind::Others {
+        by_whom(&mut text, record);
+    }
     if let Some(late) = &sent.lateness {
         let _ = writeln!(
             text,
@@ -133,10 +119,40 @@ pub fn summary(record: &Record) -> String {
     text
 }
 
+/// What was sent, or what another program was to send.
+fn given(text: &mut String, record: &Record) {
+    let Record { sent, path, .. } = record;
+    let [packets, bytes] = [sent.packets, sent.bytes].map(number);
+    let _ = if path.kind == Kind::Others {
+        writeln!(text, "expected  {packets} packets, {bytes} bytes of frames, of another program")
+    } else {
+        writeln!(
+            text,
+            "sent      {packets} packets, {bytes} bytes of frames{}{} through {}",
+            Some(sent.elapsed_ns).filter(|ns| *ns > 0).map(|ns| format!(" in {}", time(ns))).unwrap_or_default(),
+            sent.packets_per_second.map(|rate| format!(" ({} packets/s)", number(rate as u64))).unwrap_or_default(),
+            path.kind.name(),
+        )
+    };
+}
+
+fn by_whom(text: &mut String, record: &Record) {
+    let workers = &record.workers;
+    let with =
+        |what: fn(&rehearsal_replay::worker::WorkerSent) -> bool| workers.each.iter().filter(|each| what(each)).count();
+    let [pinned, real_time] = [with(|each| each.pinned), with(|each| each.real_time)];
+    let _ = writeln!(
+        text,
+        "workers   {}, {pinned} kept to a core, {real_time} before ordinary threads; the busiest has {:.1} % more than the mean",
+        workers.each.len(),
+        workers.spread.imbalance_percent,
+    );
+}
+
 fn arrived(text: &mut String, judged: &Judgement) {
     let or =
         |count: Option<u64>, what: &str| count.map(|count| format!(", {} {what}", number(count))).unwrap_or_default();
-    let how = if judged.mode == Mode::Count { " (counted; order and times are not known)" } else { "" };
+    let how = if judged.mode == Mode::Frames { "" } else { " (counted; order and times are not known)" };
     let _ = writeln!(
         text,
         "arrived   {} packets, {} lost{}{}{}{how}",
@@ -170,7 +186,7 @@ fn arrived(text: &mut String, judged: &Judgement) {
             time(error.cumulative_max_ns),
         );
     }
-    if let Some(held) = judged.held.filter(|held| held.streams > 1) {
+    if let Some(held) = judged.held.as_ref().filter(|held| held.streams > 1) {
         let _ = writeln!(
             text,
             "streams   {} arrived, {} at the same time; all open after {} ({} per second)",
@@ -206,7 +222,7 @@ fn rate(text: &mut String, rates: &Rates) {
 }
 
 /// Nanoseconds in the unit that suits them.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
         1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -221,7 +237,7 @@ fn signed(ns: i64) -> String {
 }
 
 /// `12,345`
-fn number(count: u64) -> String {
+pub fn number(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -32,33 +32,43 @@ pub struct Verdict {
 
 /// Judges a replay by what was sent and, where somebody listened, by what arrived.
 pub fn verdict(sent: &Sent, judgement: Option<&Judgement>) -> Verdict {
-    let mut doubts = Doubts(Vec::new());
+    let mut doubts = Doubts::default();
     if let Some(ended) = sent.ended {
         early(&mut doubts, sent, ended);
     }
     of_sender(&mut doubts, sent, judgement.is_some());
     if let Some(judged) = judgement {
         of_far_side(&mut doubts, judged);
+        if let (Some(wanted), Some(held)) = (sent.to_hold, &judged.held) {
+            of_streams(&mut doubts, wanted, held.held_max);
+        }
     }
-    let reasons = doubts.0;
-    let status = match reasons.iter().map(|reason| reason.severity).max() {
-        Some(Severity::Invalid) => Status::Invalid,
-        Some(Severity::Degraded) => Status::Degraded,
-        _ => Status::Valid,
-    };
-    Verdict { status, reasons }
+    doubts.verdict()
 }
 
 /// Doubts so far.
-struct Doubts(Vec<Reason>);
+#[derive(Debug, Default)]
+pub struct Doubts(Vec<Reason>);
 
 impl Doubts {
-    fn add(&mut self, severity: Severity, code: &'static str, text: String) {
+    /// What all of them make of it.
+    pub fn verdict(self) -> Verdict {
+        let reasons = self.0;
+        let status = match reasons.iter().map(|reason| reason.severity).max() {
+            Some(Severity::Invalid) => Status::Invalid,
+            Some(Severity::Degraded) => Status::Degraded,
+            _ => Status::Valid,
+        };
+        Verdict { status, reasons }
+    }
+
+    /// Another one.
+    pub fn add(&mut self, severity: Severity, code: &'static str, text: String) {
         self.0.push(Reason { code, severity, text });
     }
 
     /// One about packets, if there are any.
-    fn some(&mut self, packets: u64, severity: Severity, code: &'static str, text: &str) {
+    pub fn some(&mut self, packets: u64, severity: Severity, code: &'static str, text: &str) {
         if packets > 0 {
             self.add(severity, code, format!("{packets} {text}"));
         }
@@ -109,6 +119,13 @@ fn of_sender(doubts: &mut Doubts, sent: &Sent, heard: bool) {
         let text =
             format!("packets of those given to the interface are not among the {} that it counted", wire.tx_packets);
         doubts.some(short, if heard { Severity::Degraded } else { Severity::Invalid }, "wire_short", &text);
+    }
+}
+
+fn of_streams(doubts: &mut Doubts, wanted: u64, held: u64) {
+    if held < wanted {
+        let text = format!("of {wanted} streams that were to be held at most {held} were there at the same time");
+        doubts.add(Severity::Degraded, "not_held", text);
     }
 }
 

@@ -11,9 +11,12 @@ use rehearsal_scenario::Experiment;
 use sha2::{Digest, Sha256};
 
 use super::journal::hex;
+use crate::recordings;
 
 /// The key of an actor that names a file.
 const MEDIA: &str = "media";
+/// The key that names a template or a capture.
+const TEMPLATE: &str = "template";
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 16;
 
@@ -33,6 +36,13 @@ impl Media {
         let mut lines = String::new();
         for name in names {
             lines += &format!("{name} {}\n", self.digest(&experiment.base.join(name))?);
+        }
+        let actors = experiment.nodes.iter().flat_map(|node| &node.actors).filter(|actor| actor.replays());
+        let names: BTreeSet<&str> =
+            actors.filter_map(|actor| actor.own.get(TEMPLATE).and_then(toml::Value::as_str)).collect();
+        for name in names {
+            let path = recordings::file(&experiment.base, name).map_err(|why| anyhow!(why))?;
+            lines += &format!("{name} {}\n", self.digest(&path)?);
         }
         Ok(lines)
     }

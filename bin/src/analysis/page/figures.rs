@@ -114,6 +114,85 @@ pub fn cloud(plots: &Plots, analysis: &Analysis) -> String {
     )
 }
 
+/// Delays of sending actors over time, and their spread.
+pub fn delays(plots: &Plots) -> String {
+    let curve = |at: usize, name: String, shape, points: &Points| {
+        let points = points.iter().map(|(x, ns)| (*x, ns.max(1e3))).collect();
+        Mark { name, shape, colour: at % 5, points }
+    };
+    let told = plots.delays.iter().take(5).enumerate();
+    let over_time: Vec<Mark> = told
+        .clone()
+        .flat_map(|(at, row)| {
+            let [median, high] = &row.over_time;
+            [curve(at, row.name.clone(), Shape::Line, median), curve(at, String::new(), Shape::Dashes, high)]
+        })
+        .collect();
+    let least_ns =
+        |marks: &[Mark]| marks.iter().flat_map(|mark| &mark.points).fold(f64::INFINITY, |low, (_, ns)| low.min(*ns));
+    let Some((seconds, ns)) = extent(&over_time) else { return String::new() };
+    let chart = Chart {
+        title: "Delay over time".to_owned(),
+        x: Axis::linear("time since the start of traffic, s", 0.0, seconds),
+        y: Axis::log("delay", least_ns(&over_time), ns, nanos),
+        marks: over_time,
+    };
+    let text = "Median, and dashed the 99th percentile, of each sending actor in the first repetition: of requests the response, of \
+                datagrams the time on the way.";
+    let first = figure("Delay over time, by class", &chart, text);
+    let share = |point: &(f64, f64)| (point.1.max(1e3), point.0 * 100.0);
+    let spread = told.map(|(at, row)| {
+        let points = row.spectrum.iter().map(share).collect();
+        Mark { name: row.name.clone(), shape: Shape::Line, colour: at % 5, points }
+    });
+    let spread: Vec<Mark> = spread.collect();
+    let (Some((most, _)), Some((low, _))) = (extent(&spread), least(&spread)) else { return first };
+    let chart = Chart {
+        title: "Distribution of delay".to_owned(),
+        x: Axis::log("delay", low, most, nanos),
+        y: Axis::linear("values below, %", 0.0, 100.0),
+        marks: spread,
+    };
+    first + &figure("Distribution of delay, by class", &chart, "All repetitions merged exactly, measured seconds only.")
+}
+
+/// Variance of rates over blocks of time, where there is one.
+pub fn variance_time(analysis: &Analysis) -> String {
+    let told = analysis.users.memory.iter().filter(|row| row.repetition == 1);
+    let log = |value: f64| value.max(1e-12).log10();
+    let marks: Vec<Mark> = told
+        .filter_map(|row| row.found.as_ref().map(|found| (row, found)))
+        .enumerate()
+        .map(|(colour, (row, found))| {
+            let points = found.points.iter().map(|(length, share)| (log(*length as f64), log(*share))).collect();
+            Mark { name: format!("{}s", row.role.word()), shape: Shape::Line, colour, points }
+        })
+        .collect();
+    let (Some((longest, _)), Some((_, lowest))) = (extent(&marks), least(&marks)) else { return String::new() };
+    let power = |at: i32| (f64::from(at), format!("10^{at}"));
+    let mut chart = Chart {
+        title: "Variance of the rate by block length".to_owned(),
+        x: Axis::with_ticks("block length, s", 0.0, longest, (0..=longest as i32).map(power).collect()),
+        y: Axis::with_ticks(
+            "variance of block means",
+            lowest.min(-1.0),
+            0.0,
+            (lowest.floor() as i32..=0).map(power).collect(),
+        ),
+        marks,
+    };
+    let fall = (-lowest).min(longest);
+    chart.marks.push(Mark {
+        name: "no memory".to_owned(),
+        shape: Shape::Dashes,
+        colour: 4,
+        points: vec![(0.0, 0.0), (fall, -fall)],
+    });
+    let text = "Over that of single seconds, both axes logarithmic, in the first repetition. Independent seconds fall with 1 / m, as the \
+                dashed line; what falls more slowly has a long memory.";
+    figure("Variance over time", &chart, text)
+}
+
 /// Memory over time.
 pub fn memory(plots: &Plots) -> String {
     let mark = |(at, (node, points)): (usize, &(String, Points))| {
