@@ -19,6 +19,7 @@
 mod fleet;
 mod merge;
 mod pinned;
+mod poisson;
 mod rates;
 mod recorder;
 mod refused;

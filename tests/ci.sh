@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The whole check of a change: house rules, format, lints, tests, and the bundles read back from Python.
 # Needs Rust with rustfmt and clippy, a C compiler and git. As root on Debian it installs Python by itself, and iproute2,
-# openssl, faketime and tcpdump for the tests of networks, certificates, clocks and packets;
+# openssl, faketime, tcpdump, tshark, tcpreplay, mosquitto, nginx and caddy for the tests of networks, certificates, clocks,
+# packets, brokers and servers;
 # the Python packages go into a virtual environment below the target folder.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -35,7 +36,7 @@ need_python() {
 }
 
 # What some tests cannot do without: they would pass without having looked.
-readonly PROGRAMS=(iproute2:ip openssl:openssl faketime:faketime tcpdump:tcpdump mosquitto:mosquitto util-linux:unshare)
+readonly PROGRAMS=(iproute2:ip openssl:openssl faketime:faketime tcpdump:tcpdump tcpreplay:tcpreplay tshark:tshark mosquitto:mosquitto nginx-light:nginx caddy:caddy util-linux:unshare)
 
 need_programs() {
   local entry missing=()

@@ -19,6 +19,7 @@ fn help_is_as_reviewed() {
     let results = [("report", &["report", "--help"][..]), ("runs", &["runs", "--help"])];
     let packets = [
         ("replay", &["replay", "--help"][..]),
+        ("middle", &["middle", "--help"]),
         ("template", &["template", "--help"]),
         ("template-import", &["template", "import", "--help"]),
         ("template-list", &["template", "list", "--help"]),

@@ -165,7 +165,7 @@ fn the_kernel_imposes_between_namespaces_only() {
 }
 
 /// Whether namespaces can be made, and there is a server for the processes in them.
-fn namespaces() -> bool {
+pub fn namespaces() -> bool {
     let able = rustix::process::geteuid().is_root() && Command::new("ip").arg("-V").output().is_ok();
     if !able {
         eprintln!("skipped: network namespaces need root and iproute2");

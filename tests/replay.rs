@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Done, Running, Scratch, beside, until};
 
+mod streams;
 mod wire;
 
 use wire::{FAR, NEAR, Wire, capture, datagram, mixed, read};

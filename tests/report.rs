@@ -204,7 +204,11 @@ fn the_page_stands_alone() {
     assert_eq!((done.code, done.stdout.as_str(), done.stderr.as_str()), (Some(0), "", ""));
     let page = std::fs::read_to_string(scratch.path("page.html")).expect("a page");
     assert!(page.starts_with("<!doctype html>") && page.contains("class=\"verdict VALID\""));
-    assert_eq!(page.matches("<svg").count(), 2, "throughput and spectrum: CPU load and memory are not known");
+    assert_eq!(
+        page.matches("<svg").count(),
+        4,
+        "throughput, spectrum, delay over time and by share; no CPU load, no memory"
+    );
     assert!(!page.contains("<script") && !page.contains("://"), "nothing is fetched");
 }
 

@@ -120,6 +120,13 @@ fn what_cannot_be_done_is_said_with_what_to_write() {
         (2, "import", &["gone.pcap"], "No such file"),
         (2, "import", &["damaged.pcap"], "--salvage keeps them"),
         (2, "import", &["t.pcap", "--filter", "port http"], "filter, column 6"),
+        (2, "import", &["t.pcap", "--filter", "vlan 4096"], "filter, column 6: a number from 0 to 4095"),
+        (
+            2,
+            "import",
+            &["t.pcap", "--filter", "portrange 90-80"],
+            "filter, column 11: `90-80` ends before it begins; write 80-90",
+        ),
         (2, "import", &["t.pcap", "--from", "9"], "--from"),
         (2, "import", &["t.pcap", "--from", "9s", "--to", "1s"], "nothing would be left"),
         (2, "import", &["t.pcap", "--name", "../t"], "no name of a template"),
@@ -137,6 +144,8 @@ fn what_cannot_be_done_is_said_with_what_to_write() {
         let said = refused(&scratch, code, action, more);
         assert!(said.contains(part), "{more:?}: {said}");
     }
+    assert!(refused(&scratch, 2, "import", &["damaged.pcap"]).contains("; 4 packets come before"));
+    assert!(!refused(&scratch, 2, "import", &["gone.pcap"]).contains("come before"), "nothing was read");
     assert_eq!(told(&scratch, "import", &["damaged.pcap", "--salvage"])["notes"]["ledger"]["loaded"], 4);
     assert!(!scratch.path("x.pcap").exists());
     assert!(scratch.listing().iter().all(|name| !name.contains(".draft") && !name.contains(".partial")));

@@ -100,8 +100,10 @@ fn a_file_that_is_missing_is_refused_before_anything_begins() {
     let scratch = Scratch::new();
     let link = "carrier = \"http2\"\ntls = { certificate = \"no.pem\", key = \"no.key\" }";
     scratch.write("trial.toml", scenario(link, 1).toml());
-    let done = scratch.run(&["emulate", "trial.toml", "--out", "b"]);
-    assert!(done.stderr.contains("link `default`: `no.pem` cannot be used"), "{}", done.stderr);
+    for verb in ["check", "simulate", "emulate"] {
+        let more: &[&str] = if verb == "check" { &[] } else { &["--out", "b"] };
+        let done = scratch.run(&[&[verb, "trial.toml"], more].concat());
+        assert!(done.code == Some(2) && done.stderr.contains("`tls`: `no.pem`: No such file"), "{}", done.stderr);
+    }
     assert!(!scratch.path("b").exists());
-    scratch.simulate("trial.toml", "dry", &[]);
 }

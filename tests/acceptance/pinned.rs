@@ -74,7 +74,7 @@ fn found_out(bundle: &Bundle, done: &Done, rate: u64) {
     assert!(!bundle.doubts().contains(&"target_saturated"), "{:#}", bundle.verdict);
     let (sent, wanted) = (bundle.total("success"), rate * SECONDS);
     println!("{sent} of {wanted} came through");
-    assert!(sent > 0 && sent * 10 < wanted, "the load is ten times what this generator can do: {sent} of {wanted}");
+    assert!(sent > 0 && sent * 5 < wanted, "the load is many times what this generator can do: {sent} of {wanted}");
     assert!(bundle.total("queue_full") > wanted / 2, "`in_flight` was full: {:#}", bundle.summary["total"]["totals"]);
 }
 

@@ -114,3 +114,50 @@ def test_sweep(tmp_path, monkeypatch):
     assert (key["found"], key["fails_at"], key["violations"]) == (13, 14, [])
     assert key["late_from"] == [16]
     assert abs(key["served_at_most"] - 400) < 8
+
+
+def test_replay(tmp_path, monkeypatch):
+    key, pictures = run("replay", tmp_path, monkeypatch)
+    # each gap of 20 µs 6 % too long, and 5 µs of jitter: by hand
+    drift, jitter = key["told_apart_us"].values()
+    assert drift == pytest.approx([1.2, 0.06 * 149_999 * 20]) and jitter == pytest.approx([10, 10])
+    counts = [1_000, 5_000, 10_000, 50_000, 100_000, 150_000]
+    assert [key["sent"][f"rehearsal-{count}"] for count in counts] == counts
+    if not key["wired"]:
+        assert pictures == 0 and key["top"] == key["held"] == key["timed"] == {}
+        return
+    assert pictures == 3
+    assert [key["timed"][f"rehearsal-{count}"] for count in counts] == [[count, count, 0, 0] for count in counts]
+    streams, most, opened = key["held"]["rehearsal"]
+    assert (streams, most) == (200_000, 200_000) and opened > 0
+    ours = ["xdp-live", "af-xdp", "packet"]
+    assert {f"{path}-{size}" for path in ours for size in (64, 256, 512, 1024, 1460)} <= set(key["top"])
+    assert all(rate > 0 for rate in key["top"].values())
+    # what Algorithm 1 overshoots adds up, and Eq. 1 does not show it: the two readings are orders of magnitude apart
+    eq1, added_up, last = key["errors_us"]["algorithm1-50000"]
+    assert last > 100 * eq1 and added_up >= last
+    if key["tcpreplay"]:
+        assert key["timed"]["tcpreplay-1000"][1] == 1_000 and key["held"]["tcpreplay"][0] == 200_000
+
+
+def test_users(tmp_path, monkeypatch):
+    key, pictures = run("users", tmp_path, monkeypatch)
+    assert pictures == 3
+    # what the links carry: 3,000 packets of 1,090 B, and 850 of 166 B a second
+    assert 650 < key["knee_users"]["a"] < 850 and 7000 < key["knee_users"]["c"] < 9500
+    assert abs(key["arrived_at_most"]["a"] / 3000 - 1) < 0.05 and abs(key["arrived_at_most"]["c"] / 850 - 1) < 0.05
+    # 486 kbit/s on the wire of each: 26.16 Mbit/s for 54, less what bursts cost
+    assert 45 < key["knee_users"]["b"] < 58
+    # 8/s for half of the time; 2.7 packets a frame; 10/s in 35.2 % of 3 min in 100
+    for panel, wanted in {"a": 4, "b": 67.5, "c": 0.1056}.items():
+        assert abs(key["packets_per_user"][panel] / wanted - 1) < 0.1, panel
+    # 98 B instead of 166 B on the wire
+    assert abs(key["small_arrived_at_most"] / key["large_arrived_at_most"] - 166 / 98) < 0.1
+    assert key["small_knee_users"] < key["knee_users"]["c"] / 4
+    busy, lazy = key["activity_transitions"]
+    assert 7 < busy / lazy < 14
+    busy, lazy = key["activity_offered"]
+    assert abs(busy / lazy - 1) < 0.15
+    assert key["same_schedule"]
+    for dry, real in zip(key["arrived_dry"], key["arrived_real"], strict=True):
+        assert abs(real / dry - 1) < 0.02
