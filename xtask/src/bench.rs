@@ -15,12 +15,14 @@ mod machine;
 mod pacing;
 mod paper;
 mod process;
+mod quiet;
 mod replay;
 mod report;
 mod sim;
 mod subject;
 mod telemetry;
 mod truth;
+mod users;
 mod wire;
 
 use anyhow::Result;
@@ -33,10 +35,12 @@ pub enum Bench {
     Http(http::Options),
     /// Requests per CPU second of our sender beside wrk, h2load, oha, hey, autocannon, Locust; datagrams beside iperf3, D-ITG
     Wire(wire::Options),
-    /// How late an open loop sends, beside a plain tokio timer
+    /// How late an open loop sends, beside a plain tokio timer; with --rate 10000 on a core of its own, beside D-ITG
     Pacing(pacing::Options),
     /// A closed loop of four cameras against its ceiling, beside the paper's stack
     Closed(closed::Options),
+    /// Memory and CPU time of a process that holds 100,000 devices which hardly ever send
+    Quiet(quiet::Options),
     /// Events per CPU second of the simulator, beside a bare heap, nexosim and SimPy
     Sim(sim::Options),
     /// How near dry runs with a calibration of this host come to real runs
@@ -47,6 +51,8 @@ pub enum Bench {
     Telemetry(telemetry::Options),
     /// A capture over a veth pair, top speed and its own times, beside tcpreplay; needs root
     Replay(replay::Options),
+    /// How many packets users of one machine send and get, up to the knee, beside D-ITG's VoIP; memory of each; a million in virtual time
+    Users(users::Options),
     /// The timed parts of the acceptance tests; with --recorder, a capture of packets beside the bundle
     Truth(truth::Options),
 }
@@ -61,11 +67,13 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Wire(options) => wire::run(options),
         Bench::Pacing(options) => pacing::run(options),
         Bench::Closed(options) => closed::run(options),
+        Bench::Quiet(options) => quiet::run(options),
         Bench::Sim(options) => sim::run(options),
         Bench::Calibration(options) => calibration::run(options),
         Bench::Fleet(options) => fleet::run(options),
         Bench::Telemetry(options) => telemetry::run(options),
         Bench::Replay(options) => replay::run(options),
+        Bench::Users(options) => users::run(options),
         Bench::Truth(options) => truth::run(options),
     }
 }

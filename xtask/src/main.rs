@@ -1,6 +1,7 @@
 //! The project's own chores: `cargo xtask <chore>`.
 
 mod bench;
+mod captures;
 mod fuzz;
 mod media;
 mod test;
@@ -24,11 +25,7 @@ enum Chore {
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Damages captures, templates and frames for as long as you like, and looks whether the readers stand it.
-    Fuzz {
-        /// Damaged inputs for each test.
-        #[arg(long, default_value_t = 200_000)]
-        cases: u32,
-    },
+    Fuzz(fuzz::Options),
     /// Runs all tests, and those that failed once more, alone.
     Test {
         /// Tests at a time: most of those that take long wait; those that time the machine hold it alone.
@@ -39,15 +36,18 @@ enum Chore {
     Tidy,
     /// Makes the reference clip anew; needs ffmpeg, and only maintainers need it.
     Media,
+    /// Makes the capture anew that experiments replay; only maintainers need it.
+    Captures,
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Bench(what) => bench::run(&what),
-        Chore::Fuzz { cases } => fuzz::run(cases),
+        Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Test { threads } => test::run(threads),
         Chore::Tidy => tidy::run(),
         Chore::Media => media::run(),
+        Chore::Captures => captures::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,8 @@
 //!
 //! Lag is what a sender does to its own schedule: sent − ready. The timer sends nothing, so its lag is that of waking
 //! up alone. Sender and receiver share one process, as they do on a laptop.
+//!
+//! With `--rate` above 1,000 the sender has a process and a core of its own, and D-ITG sends beside it (`fast`).
 
 use std::fs;
 use std::path::Path;
@@ -15,6 +17,8 @@ use super::figures::Figures;
 use super::lab::Lab;
 use super::report::{Goal, Report};
 use super::subject;
+
+mod fast;
 
 /// Requests per second.
 const RATE: u32 = 1000;
@@ -34,6 +38,12 @@ pub struct Options {
     /// Seconds of traffic in each
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
     seconds: u64,
+    /// Requests per second; above 1,000 from a process and a core of the sender's own, beside D-ITG
+    #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
+    rate: u32,
+    /// What wake-ups are rounded up to, at a rate above 1,000
+    #[arg(long, default_value = "50us")]
+    quantum: String,
 }
 
 /// One run of ours.
@@ -59,6 +69,11 @@ struct Timer {
 /// Runs the benchmark.
 pub fn run(options: &Options) -> Result<()> {
     let mut lab = Lab::open()?;
+    if options.rate > RATE {
+        let mut report = Report::new("pacing-fast");
+        fast::run(&mut lab, &mut report, options)?;
+        return report.finish(&lab);
+    }
     let file = subject::experiment(&lab, "pacing", &experiment(options.seconds))?;
     let (mut ours, mut timers) = (Vec::new(), Vec::new());
     for pair in 0..options.pairs {

@@ -38,6 +38,8 @@ pub struct Finished {
     pub cpu_seconds: f64,
     /// From start to end, seconds, to 2 %.
     pub wall_seconds: f64,
+    /// Most memory that it had at once, bytes, as far as it was seen.
+    pub peak_bytes: f64,
     /// What it printed.
     pub stdout: String,
 }
@@ -82,7 +84,9 @@ impl Running {
     /// Waits for its end, at most `within`; `codes` are the exit codes that are none of an error.
     pub fn finish(mut self, within: Duration, codes: &[i32]) -> Result<Finished> {
         let end = Instant::now() + within;
+        let mut peak_bytes = 0.0;
         let stat = loop {
+            peak_bytes = self.peak_bytes().unwrap_or(peak_bytes);
             let stat = self.stat()?;
             if stat.ended {
                 break stat;
@@ -95,7 +99,21 @@ impl Running {
         let fine = status.code().is_some_and(|code| codes.contains(&code));
         ensure!(fine, "{} ended with {status}\n{}", self.name, self.tail());
         let stdout = fs::read_to_string(&self.out)?;
-        Ok(Finished { cpu_seconds: stat.cpu_seconds, wall_seconds, stdout })
+        Ok(Finished { cpu_seconds: stat.cpu_seconds, wall_seconds, peak_bytes, stdout })
+    }
+
+    /// Asks it to end, as Ctrl-C does.
+    pub fn interrupt(&self) -> Result<()> {
+        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status()?;
+        ensure!(status.success(), "{} could not be interrupted", self.name);
+        Ok(())
+    }
+
+    /// Most memory that it has had at once; none of one that has ended.
+    fn peak_bytes(&self) -> Option<f64> {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
     }
 
     fn pause(&self) -> Duration {

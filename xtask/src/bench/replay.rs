@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The same process judges both: at top speed an XDP program counts at the far end, with times a packet socket takes every
-//! frame with the kernel's time. It needs root, iproute2 and tcpreplay; without tcpreplay only our own figures are told.
+//! frame with the kernel's time, and of streams that are held it counts 5-tuples. It needs root, iproute2 and tcpreplay; without tcpreplay only our own figures are told.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ use super::process::Running;
 use super::report::{Goal, Report};
 use wire::{FAR, NEAR, Wire, capture};
 
+mod conversation;
+mod hold;
 mod wire;
 
 /// Lengths of frames at top speed, bytes: the DTRF paper's figure 6 goes from 64 to 1460.
@@ -33,6 +35,10 @@ const TOP_LOOPS: [(&str, u32); 4] = [("tcpreplay", 250), ("packet", 250), ("af-x
 /// Packets of the captures with times, of which the paper's figure 8 has 1 k to 150 k; and their gaps, µs.
 const TIMED_PACKETS: [u32; 4] = [1_000, 10_000, 50_000, 150_000];
 const TIMED_GAP_US: u64 = 20;
+/// From so many packets on the end is held against tcpreplay's.
+const LONG: u32 = 150_000;
+/// Stalls of a run that are told one by one.
+const STALLS_TOLD: usize = 3;
 /// What is aimed at: packets per second over tcpreplay's.
 const GOAL_LIVE: f64 = 5.0;
 const GOAL_SHARED: f64 = 1.3;
@@ -50,16 +56,28 @@ pub struct Options {
     /// Interleaved pairs
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pairs: u32,
-    /// Only top speed, or only times
-    #[arg(long, value_enum)]
-    only: Option<Part>,
+    /// What is measured: top speed, the same on two cores, a capture's own times, streams that are held, conversations
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Top, Part::Cores, Part::Times, Part::Hold, Part::Conversation])]
+    parts: Vec<Part>,
+    /// Packets of captures with times
+    #[arg(long, value_delimiter = ',', default_values_t = TIMED_PACKETS)]
+    packets: Vec<u32>,
+    /// Streams that are opened and held
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=8_000_000))]
+    streams: u64,
+    /// Seconds that conversations go on
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
 }
 
 /// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     Top,
+    Cores,
     Times,
+    Hold,
+    Conversation,
 }
 
 /// The place, the peer, and what is wrong with the figures.
@@ -81,12 +99,23 @@ pub fn run(options: &Options) -> Result<()> {
         Some(version) => report.note(format!("peer: {version}, as it is installed")),
         None => report.note("tcpreplay is missing (apt-get install tcpreplay): only our own figures"),
     }
-    if options.only != Some(Part::Times) {
+    let wanted = |part| options.parts.contains(&part);
+    if wanted(Part::Top) {
         top(&mut bench, options.pairs, &mut report)?;
+    }
+    if wanted(Part::Cores) {
         cores(&mut bench, options.pairs, &mut report)?;
     }
-    if options.only != Some(Part::Top) {
-        times(&mut bench, options.pairs, &mut report)?;
+    if wanted(Part::Times) {
+        for count in &options.packets {
+            times(&mut bench, options.pairs, *count, &mut report)?;
+        }
+    }
+    if wanted(Part::Hold) {
+        hold::measure(&mut bench, options.pairs, options.streams, &mut report)?;
+    }
+    if wanted(Part::Conversation) {
+        conversation::measure(&mut bench, options.seconds, &mut report)?;
     }
     bench.odd.iter().for_each(|odd| report.note(odd.clone()));
     report.finish(&bench.lab)
@@ -163,70 +192,41 @@ fn cores(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The capture's own times.
-fn times(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
-    for count in TIMED_PACKETS {
-        let file = capture(&bench.lab.folder, 64, count, TIMED_GAP_US)?;
-        let [mut ours, mut peer] = [Errors::default(), Errors::default()];
-        for pair in 0..pairs {
-            eprintln!("{count} packets at {TIMED_GAP_US} µs: round {} of {pairs}", pair + 1);
-            if bench.peer.is_some() {
-                peer.add(&bench.round("tcpreplay", &file, 1, &[], 1)?)?;
-            }
-            let round = bench.round("packet", &file, 1, &[], 1)?;
-            ours.add(&round)?;
-            let stalls = round.sent.and_then(|sent| sent.pointer("/sent/longest_stalls")?.as_array().cloned());
-            for stall in stalls.unwrap_or_default().iter().take(3) {
-                let ms = |key: &str| plain(stall[key].as_f64().unwrap_or(0.0) / 1e6);
-                let text = format!(
-                    "{count} packets, round {}: {} packets up to {} ms late at {} ms",
-                    pair + 1,
-                    stall["packets"],
-                    ms("late_ns"),
-                    ms("at_ns")
-                );
-                bench.odd.push(text);
-            }
+/// The capture's own times, for a capture of so many packets.
+fn times(bench: &mut Bench, pairs: u32, count: u32, report: &mut Report) -> Result<()> {
+    let file = capture(&bench.lab.folder, 64, count, TIMED_GAP_US)?;
+    let [mut ours, mut peer] = [Errors::default(), Errors::default()];
+    for pair in 0..pairs {
+        eprintln!("{count} packets at {TIMED_GAP_US} µs: round {} of {pairs}", pair + 1);
+        if bench.peer.is_some() {
+            peer.add(&bench.round("tcpreplay", &file, 1, &[], 1)?)?;
         }
-        let last = count == TIMED_PACKETS[TIMED_PACKETS.len() - 1];
-        for (who, errors) in
-            [("tcpreplay", &peer), ("rehearsal", &ours)].into_iter().filter(|(_, errors)| !errors.p50.is_empty())
-        {
-            let goal = (who == "rehearsal").then_some(Goal::AtMost(GOAL_END_US));
-            for (key, figures, goal) in
-                [("gap_p50", &errors.p50, None), ("gap_mean", &errors.mean, None), ("end", &errors.end, goal)]
-            {
-                let label = format!("{count} packets, {who}, {}", key.replace('_', " error "));
-                report.row(
-                    &format!("timed_{count}_{who}_{key}_us"),
-                    &label,
-                    &Figures::of(figures.iter().copied()),
-                    "µs",
-                    goal,
-                );
-            }
+        let round = bench.round("packet", &file, 1, &[], 1)?;
+        ours.add(&round)?;
+        bench.odd.extend(round.stalls(count, pair + 1));
+    }
+    for (who, errors) in [("tcpreplay", &peer), ("rehearsal", &ours)] {
+        if errors.p50.is_empty() {
+            continue;
         }
-        if !peer.p50.is_empty() {
-            let ratio =
-                |ours: &[f64], peer: &[f64]| Figures::of(ours.iter().copied()).over(&Figures::of(peer.iter().copied()));
-            let p50 = ratio(&ours.p50, &peer.p50);
-            report.row(
-                &format!("timed_{count}_gap_p50_ratio"),
-                &format!("{count} packets, gap p50, ours over tcpreplay's"),
-                &p50,
-                "",
-                Some(Goal::AtMost(1.0)),
-            );
-            let end = ratio(&peer.end, &ours.end);
-            let goal = last.then_some(Goal::AtLeast(GOAL_END));
-            report.row(
-                &format!("timed_{count}_end_ratio"),
-                &format!("{count} packets, end, tcpreplay's over ours"),
-                &end,
-                "",
-                goal,
-            );
+        let goal = (who == "rehearsal").then_some(Goal::AtMost(GOAL_END_US));
+        let kinds = [("gap_p50", &errors.p50, None), ("gap_mean", &errors.mean, None), ("end", &errors.end, goal)];
+        for (key, figures, goal) in kinds {
+            let label = format!("{count} packets, {who}, {}", key.replace('_', " error "));
+            let figures = Figures::of(figures.iter().copied());
+            report.row(&format!("timed_{count}_{who}_{key}_us"), &label, &figures, "µs", goal);
         }
+    }
+    if !peer.p50.is_empty() {
+        let ratio =
+            |ours: &[f64], peer: &[f64]| Figures::of(ours.iter().copied()).over(&Figures::of(peer.iter().copied()));
+        let (key, label) =
+            (format!("timed_{count}_gap_p50_ratio"), format!("{count} packets, gap p50, ours over tcpreplay's"));
+        report.row(&key, &label, &ratio(&ours.p50, &peer.p50), "", Some(Goal::AtMost(1.0)));
+        // of a short capture the end is as near as anybody's
+        let goal = (count >= LONG).then_some(Goal::AtLeast(GOAL_END));
+        let (key, label) = (format!("timed_{count}_end_ratio"), format!("{count} packets, end, tcpreplay's over ours"));
+        report.row(&key, &label, &ratio(&peer.end, &ours.end), "", goal);
     }
     Ok(())
 }
@@ -259,31 +259,27 @@ struct Round {
     sent: Option<Value>,
 }
 
+impl Round {
+    /// The longest times during which our sender was kept from its core: stalls are the machine's, and are named.
+    fn stalls(&self, count: u32, round: u32) -> Vec<String> {
+        let stalls = self.sent.as_ref().and_then(|sent| sent.pointer("/sent/longest_stalls")?.as_array());
+        let told = |stall: &Value| {
+            let ms = |key: &str| plain(stall[key].as_f64().unwrap_or(0.0) / 1e6);
+            let (packets, late, at) = (&stall["packets"], ms("late_ns"), ms("at_ns"));
+            format!("{count} packets, round {round}: {packets} packets up to {late} ms late at {at} ms")
+        };
+        stalls.into_iter().flatten().take(STALLS_TOLD).map(told).collect()
+    }
+}
+
 impl Bench {
     /// Listens, sends, and tells what arrived.
     fn round(&mut self, who: &str, file: &Path, loops: u32, pace: &[&str], workers: u32) -> Result<Round> {
         let loops = loops.to_string();
-        let mut listen = self.wire.command(Path::new("taskset"));
-        listen.args(["-c", &RECEIVER_CORE.to_string()]).arg(self.lab.rehearsal()).arg("replay").arg(file);
-        listen.args([
-            "--path",
-            "others",
-            "--receive",
-            FAR,
-            "--receive-in",
-            &self.wire.far,
-            "--loops",
-            &loops,
-            "--format",
-            "json",
-        ]);
-        listen.args(pace);
-        let ear = self.lab.start("replay-far", &mut listen)?;
-        listening(&ear, &self.lab.folder.join("replay-far.log"))?;
+        let ear = self.listen(file, &[&["--loops", &loops], pace].concat())?;
         let mut sender = self.sender(who, file, &loops, pace, workers);
         let done = self.lab.start(&format!("replay-{who}"), &mut sender)?.finish(RUN_MAX, &[0, 20])?;
-        let heard: Value =
-            serde_json::from_str(&ear.finish(RUN_MAX, &[0, 20])?.stdout).context("what the far side says")?;
+        let heard = heard(ear)?;
         let lost = heard.pointer("/received/lost").and_then(Value::as_u64).unwrap_or(0);
         if lost > 0 {
             self.odd.push(format!(
@@ -291,10 +287,22 @@ impl Bench {
                 file.file_name().unwrap_or_default().display()
             ));
         }
-        let sent = (who != "tcpreplay")
-            .then(|| serde_json::from_str(&done.stdout).context("what our sender says"))
-            .transpose()?;
+        let sent = (who != "tcpreplay").then(|| said(&done.stdout)).transpose()?;
         Ok(Round { heard, sent })
+    }
+
+    /// Somebody at the far end who judges what arrives by the capture in `file`.
+    fn listen(&mut self, file: &Path, more: &[&str]) -> Result<Running> {
+        let mut listen = self.wire.command(Path::new("taskset"));
+        listen.args(["-c", &RECEIVER_CORE.to_string()]).arg(self.lab.rehearsal()).arg("replay").arg(file);
+        listen.args(["--path", "others", "--receive", FAR, "--receive-in", &self.wire.far, "--format", "json"]);
+        let ear = self.lab.start("replay-far", listen.args(more))?;
+        let (log, end) = (self.lab.folder.join("replay-far.log"), Instant::now() + LISTEN_MAX);
+        while !fs::read_to_string(&log).unwrap_or_default().contains("listening") {
+            ensure!(!ear.ended()? && Instant::now() < end, "the far side does not listen; {} says why", log.display());
+            sleep(Duration::from_millis(5));
+        }
+        Ok(ear)
     }
 
     fn sender(&self, who: &str, file: &Path, loops: &str, pace: &[&str], workers: u32) -> Command {
@@ -322,14 +330,13 @@ impl Bench {
     }
 }
 
-/// Waits until the far side says that it listens.
-fn listening(ear: &Running, log: &Path) -> Result<()> {
-    let end = Instant::now() + LISTEN_MAX;
-    while !fs::read_to_string(log).unwrap_or_default().contains("listening") {
-        ensure!(!ear.ended()? && Instant::now() < end, "the far side does not listen; {} says why", log.display());
-        sleep(Duration::from_millis(5));
-    }
-    Ok(())
+/// What the far side says once it has ended by itself.
+fn heard(ear: Running) -> Result<Value> {
+    said(&ear.finish(RUN_MAX, &[0, 20])?.stdout)
+}
+
+fn said(text: &str) -> Result<Value> {
+    serde_json::from_str(text).context("what a replay says")
 }
 
 fn number(value: &Value, pointer: &str) -> Result<f64> {

@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::lab::Lab;
+use super::process::Running;
 
-/// Exit codes of a run that is over: it passed, a threshold failed, the verdict is INVALID.
-const OVER: [i32; 3] = [0, 10, 20];
+/// Exit codes of a run that is over: it passed, a threshold failed, the verdict is INVALID, it was interrupted.
+const OVER: [i32; 4] = [0, 10, 20, 130];
 
 /// What a run came to.
 pub struct Outcome {
@@ -25,6 +26,8 @@ pub struct Outcome {
     pub bundle: PathBuf,
     /// CPU time of the process, seconds.
     pub cpu_seconds: f64,
+    /// Most memory of the process, bytes.
+    pub peak_bytes: f64,
     /// From start to end of the process, seconds.
     pub wall_seconds: f64,
 }
@@ -66,7 +69,13 @@ pub fn command(lab: &Lab, name: &str, verb: &str, file: &Path, core: Option<usiz
 
 /// Runs a command made by [`command`] to its end.
 pub fn run(lab: &mut Lab, name: &str, command: &mut Command, within: Duration) -> Result<Outcome> {
-    let done = lab.start(name, command)?.finish(within, &OVER)?;
+    let running = lab.start(name, command)?;
+    finish(lab, name, running, within)
+}
+
+/// Waits for the end of a run that was started by a command of [`command`].
+pub fn finish(lab: &Lab, name: &str, running: Running, within: Duration) -> Result<Outcome> {
+    let done = running.finish(within, &OVER)?;
     let bundle = bundle(lab, name);
     let read = |file: &str| -> Result<Value> {
         let path = bundle.join(file);
@@ -82,6 +91,7 @@ pub fn run(lab: &mut Lab, name: &str, command: &mut Command, within: Duration) -
         reasons: reasons.filter_map(|reason| reason["code"].as_str().map(str::to_owned)).collect(),
         bundle: bundle.clone(),
         cpu_seconds: done.cpu_seconds,
+        peak_bytes: done.peak_bytes,
         wall_seconds: done.wall_seconds,
     })
 }

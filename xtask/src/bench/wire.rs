@@ -3,7 +3,8 @@
 //! All senders aim at one and the same server, the least that hyper can do, on one core; they take turns on the other, as
 //! many connections each, with the same body. What is told is requests per CPU second of the sender's process, start and end
 //! included, so that a sender is not measured by the server. In a second part wrk asks our receiver and the bare server in
-//! turn. Datagrams of 1 kB go to iperf3's and D-ITG's own receivers. A peer that is not installed is named as missing.
+//! turn. Datagrams of 1 kB go to iperf3's and D-ITG's own receivers, and camera frames of 150 kB leave one core as fast as it
+//! gives them, beside iperf3. A peer that is not installed is named as missing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::report::{Goal, Report};
 use super::subject;
 
 mod datagrams;
+mod frames;
 mod peers;
 
 use peers::{Load, Peer};
@@ -42,7 +44,7 @@ pub struct Options {
     /// Connections of each sender
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// Only these senders, such as rehearsal,wrk
+    /// Only these senders, such as rehearsal,wrk; `frames` is the part with camera frames
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -68,6 +70,9 @@ pub fn run(options: &Options) -> Result<()> {
     if options.only.is_empty() {
         beside_paper(&mut lab, &mut report, options)?;
         datagrams::run(&mut lab, &mut report, options)?;
+    }
+    if options.only.is_empty() || options.only.iter().any(|name| name == "frames") {
+        frames::run(&mut lab, &mut report, options)?;
     }
     for (name, why) in missing {
         report.note(format!("missing: {name}: {why}"));

@@ -12,7 +12,7 @@ pub const FAR: &str = "vb";
 /// Queues of each end: as many as workers are tried.
 const QUEUES: &str = "2";
 /// Flows of a capture.
-const FLOWS: u32 = 64;
+pub const FLOWS: u32 = 64;
 
 /// The pair; it goes with this.
 pub struct Wire {
@@ -59,7 +59,8 @@ impl Drop for Wire {
     }
 }
 
-fn ip(args: &[&str]) -> Result<()> {
+/// Asks iproute2 for something.
+pub fn ip(args: &[&str]) -> Result<()> {
     let done = Command::new("ip").args(args).output().context("`ip` (iproute2) is needed")?;
     let said = String::from_utf8_lossy(&done.stderr);
     ensure!(done.status.success(), "network namespaces need root: ip {}: {}", args.join(" "), said.trim());
