@@ -82,10 +82,10 @@ cargo clippy --workspace --all-targets -- -D warnings
 step "tests"
 cargo xtask test
 
-if compgen -G 'tests/python/*.py' >/dev/null; then
+if compgen -G 'tests/python/test_*.py' >/dev/null; then
   step "bundles read from Python"
   cargo build --bin rehearsal
-  REHEARSAL_BIN="$TARGET/debug/rehearsal" "$VENV/bin/python" -m pytest -q -p no:cacheprovider tests/python/*.py
+  REHEARSAL_BIN="$TARGET/debug/rehearsal" "$VENV/bin/python" -m pytest -q -p no:cacheprovider tests/python/test_*.py
 fi
 
 step "all passed"
