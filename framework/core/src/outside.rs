@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::Span;
 use crate::units::ByteSize;
 
+pub mod http;
 mod request;
 pub mod template;
 mod url;

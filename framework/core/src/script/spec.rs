@@ -7,19 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::take::Taking;
 use super::text::{USUAL, is_name, places};
-use crate::outside::{Expect, HEADERS_MAX, check_path};
+use crate::outside::http::{PATH_BYTES_MAX, check_headers, check_method};
+use crate::outside::{Expect, check_path};
 use crate::units::ByteSize;
 
 /// Longest text of a body or a header, bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
-/// Longest path, bytes. Source: RFC 9110 §4.1.
-const PATH_BYTES_MAX: usize = 8000;
 /// Longest answer that is asked for.
 const ANSWER_MAX: ByteSize = ByteSize(64 << 20);
 /// Bytes of a value that is not known. Assumed: a UUID without its dashes.
 const VALUE_BYTES: u32 = 32;
-/// Headers that follow from the target, the body and the connection.
-const OURS: [&str; 6] = ["host", "content-length", "transfer-encoding", "connection", "upgrade", "rehearsal"];
+/// The header by which nodes of an experiment know each other's requests.
+const OURS: &str = "rehearsal";
 
 /// A request that a user makes in a state. In `path`, `headers`, `body` and `expect.body_contains`, `{NAME}` stands for a value
 /// that an earlier answer gave this user, for a column of its row, or for one of `{user}` (its number, from 1), `{seq}` (how often
@@ -154,8 +153,8 @@ impl StepSpec {
     pub fn faults(&self) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         let mut say = |key: &'static str, reason: String| faults.push((key, reason));
-        if !is_token(self.method()) {
-            say("method", format!("`{}` is no method; write for instance `GET`", self.method()));
+        if let Err(why) = check_method(self.method()) {
+            say("method", why);
         }
         if matches!(self.method(), "CONNECT" | "HEAD") {
             say("method", format!("{} has no answer to look at; use another method", self.method()));
@@ -167,18 +166,15 @@ impl StepSpec {
         } else if self.path().len() > PATH_BYTES_MAX {
             say("path", format!("a path has at most {PATH_BYTES_MAX} characters (RFC 9110 §4.1)"));
         }
-        if self.headers.len() > HEADERS_MAX {
-            say("headers", format!("at most {HEADERS_MAX} headers"));
+        if let Err(why) = check_headers(&self.headers) {
+            say("headers", why);
         }
         for (name, value) in &self.headers {
-            if !is_token(name) {
-                say("headers", format!("`{name}` is no header"));
-            }
-            if OURS.contains(&name.to_ascii_lowercase().as_str()) {
+            if name.eq_ignore_ascii_case(OURS) {
                 say("headers", format!("the header `{name}` follows from the rest; leave it out"));
             }
-            if value.len() > TEXT_BYTES_MAX || value.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7F) {
-                say("headers", format!("the header `{name}` holds a control character, or more than 64 KiB"));
+            if value.len() > TEXT_BYTES_MAX {
+                say("headers", format!("the header `{name}` holds more than 64 KiB"));
             }
         }
         if self.body.as_ref().is_some_and(|body| body.len() > TEXT_BYTES_MAX) {
@@ -198,22 +194,12 @@ impl StepSpec {
                 say("extract", format!("`{name}`: a value has 1 to {} bytes", super::VALUE_BYTES_MAX));
             }
         }
-        if let Some(expect) = &self.expect {
-            if let Some(code) = expect.status.iter().find(|code| !(200..=599).contains(*code)) {
-                say("expect", format!("{code} is no status of an answer; they are 200 to 599"));
-            }
-            if expect.body_contains.as_deref() == Some("") {
-                say("expect", "every body contains nothing; leave `body_contains` out".to_owned());
-            }
+        if let Some(Err(why)) = self.expect.as_ref().map(Expect::check) {
+            say("expect", why);
         }
         if self.answer.is_some_and(|size| size.0 == 0 || size > ANSWER_MAX) {
             say("answer", format!("an answer has 1B to {ANSWER_MAX}"));
         }
         faults
     }
-}
-
-/// Whether it is a token of HTTP (RFC 9110 §5.6.2).
-pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

@@ -34,7 +34,9 @@ impl Taking {
             (Some(pointer), None, None) => Err(format!(
                 "`{pointer}` points nowhere: a pointer into JSON begins with `/`, such as `/token` (RFC 6901)"
             )),
-            (None, Some(name), None) if super::spec::is_token(name) => Ok(Taking::Header(name.to_ascii_lowercase())),
+            (None, Some(name), None) if crate::outside::http::is_token(name) => {
+                Ok(Taking::Header(name.to_ascii_lowercase()))
+            }
             (None, Some(name), None) => Err(format!("`{name}` is no header")),
             (None, None, Some(text)) => {
                 let built = RegexBuilder::new(text).size_limit(PROGRAM_BYTES_MAX).build();

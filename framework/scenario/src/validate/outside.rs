@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use rehearsal_core::outside::http::{PATH_BYTES_MAX, check_headers, check_method};
 use rehearsal_core::outside::template::Template;
-use rehearsal_core::outside::{Expect, HEADERS_MAX, OUTSIDE, RequestSpec, Scheme, ServiceSpec, Url, check_path};
+use rehearsal_core::outside::{Expect, OUTSIDE, RequestSpec, Scheme, ServiceSpec, Url, check_path};
 use rehearsal_core::plan::{Carrier, LinkSpec};
 
 use crate::draft::{ActorDraft, Draft, NodeDraft};
@@ -11,8 +12,6 @@ use crate::error::{Problem, Problems};
 
 /// The kind whose body is written under `request`.
 const CLIENT: &str = "client";
-/// Headers that follow from the target, the body and the connection.
-const OURS: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
 
 /// Stands for a URL that is not written yet.
 static ANYWHERE: std::sync::LazyLock<Url> =
@@ -55,10 +54,7 @@ fn request_spec(request: &RequestSpec, url: &Url, aimed: bool) -> Result<(), Str
     if let Some(text) = request.body.as_ref().and_then(|body| body.template.as_ref()) {
         Template::check(text).map_err(|why| format!("`body`: {why}"))?;
     }
-    let token = |text: &str| !text.is_empty() && text.bytes().all(is_token);
-    if let Some(method) = request.method.as_ref().filter(|method| !token(method)) {
-        return Err(format!("`{method}` is no method; write for instance `GET`"));
-    }
+    request.method.as_deref().map_or(Ok(()), check_method)?;
     if request.method.as_deref() == Some("CONNECT") {
         return Err("CONNECT opens a tunnel, which is not supported".to_owned());
     }
@@ -73,25 +69,14 @@ fn request_spec(request: &RequestSpec, url: &Url, aimed: bool) -> Result<(), Str
         Template::check(path)?;
     }
     // a path that is filled in is longer than it is written
-    if Template::read(request.path.as_deref().unwrap_or(&url.path)).length(u64::MAX, u32::MAX - 1) > 8000 {
+    if Template::read(request.path.as_deref().unwrap_or(&url.path)).length(u64::MAX, u32::MAX - 1) > PATH_BYTES_MAX {
         return Err("a path has at most 8,000 characters (RFC 9110 §4.1)".to_owned());
     }
-    if request.headers.len() > HEADERS_MAX {
-        return Err(format!("at most {HEADERS_MAX} headers"));
-    }
+    check_headers(&request.headers)?;
     for (name, value) in &request.headers {
-        if !token(name) {
-            return Err(format!("`{name}` is no header"));
-        }
-        if OURS.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(format!("the header `{name}` follows from the rest; leave it out"));
-        }
-        if value.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7F) {
-            return Err(format!("the header `{name}` holds a control character"));
-        }
         Template::check(value).map_err(|why| format!("the header `{name}`: {why}"))?;
     }
-    request.expect.as_ref().map_or(Ok(()), expect)
+    request.expect.as_ref().map_or(Ok(()), Expect::check)
 }
 
 /// What means nothing to a scheme, and what it needs.
@@ -134,21 +119,6 @@ fn fits(request: &RequestSpec, url: &Url) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn expect(expect: &Expect) -> Result<(), String> {
-    if let Some(code) = expect.status.iter().find(|code| !(200..=599).contains(*code)) {
-        return Err(format!("{code} is no status of an answer; they are 200 to 599"));
-    }
-    match expect.body_contains.as_deref() {
-        Some("") => Err("every body contains nothing; leave `body_contains` out".to_owned()),
-        _ => Ok(()),
-    }
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// What several senders say of the same target must agree, and its name is kept.
