@@ -75,53 +75,25 @@ impl Default for Experiment {
 
 impl Experiment {
     fn plan<K: Kind>(&self, params: &K::Params) -> Plan {
-        let group = |kind, role, count, first, sender, build: Arc<dyn Build>| GroupPlan {
-            actor: "main".into(),
+        let group = |kind, role, count, build: Arc<dyn Build>| GroupPlan {
             kind,
-            role,
-            count,
-            first,
-            sender,
-            build,
-        };
-        let node = |name: &str, group| NodePlan {
-            name: name.into(),
-            template: name.into(),
-            host: None,
-            vcpu: None,
-            memory: None,
-            foreign: false,
-            outside: None,
-            measured: true,
-            local: true,
-            groups: vec![group],
+            ..GroupPlan::by_hand("main", role, count, build)
         };
         let build = Arc::new(Decoded::<K>(params.clone()));
+        let tested = group(K::NAME, K::ROLE, self.count, build);
+        let tested = GroupPlan { first: self.first, sender: self.sender.clone(), ..tested };
         let answers = Arc::new(Decoded::<Receiver>(ReceiverParams::default()));
-        Plan {
-            info: RunInfo {
-                run: "r1".into(),
-                stop: self.stop,
-                warmup: Span::ZERO,
-                cooldown: Span::ZERO,
-                lead: Span::from_millis(500),
-                grace: Span::from_secs(1),
-                on_loss: self.on_loss,
-                control: self.control.clone(),
-                nodes: self.nodes.iter().map(|(n, s)| NodeInfo { name: (*n).into(), sends: *s }).collect(),
-            },
-            seed: 1,
-            record_requests: rehearsal_core::units::Fraction(0.0),
-            repetition: 0,
-            base: PathBuf::from("base"),
-            hosts: Vec::new(),
-            nodes: vec![
-                node("lab", group(K::NAME, K::ROLE, self.count, self.first, self.sender.clone(), build)),
-                node("receiver", group("receiver", Role::Receiver, 1, 0, None, answers)),
-            ],
-            links: vec![self.link.clone()],
-            routes: Vec::new(),
-        }
+        let answers = group("receiver", Role::Receiver, 1, answers);
+        let info = RunInfo {
+            lead: Span::from_millis(500),
+            grace: Span::from_secs(1),
+            on_loss: self.on_loss,
+            control: self.control.clone(),
+            nodes: self.nodes.iter().map(|(n, s)| NodeInfo { name: (*n).into(), sends: *s }).collect(),
+            ..RunInfo::by_hand("r1", self.stop)
+        };
+        let nodes = vec![NodePlan::by_hand("lab", vec![tested]), NodePlan::by_hand("receiver", vec![answers])];
+        Plan { base: PathBuf::from("base"), ..Plan::by_hand(info, nodes, self.link.clone()) }
     }
 
     /// Builds it, with kind `K` under test.

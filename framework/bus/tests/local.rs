@@ -1,18 +1,12 @@
 //! The local bus keeps each publisher's order, delivers at most once, and counts what it drops.
 
-use std::fmt;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use rehearsal_bus::{INBOX_DELIVERIES_MAX, Inbox, Port, local, local_and_beyond};
 use rehearsal_core::assembly::{Assembly, NoMedia};
-use rehearsal_core::kind::Build;
 use rehearsal_core::message::Header;
 use rehearsal_core::messages::Prepare;
+use rehearsal_core::plan::by_hand::built;
 use rehearsal_core::plan::{GroupPlan, LinkSpec, NodePlan, Plan, RunInfo, Stop};
-use rehearsal_core::{
-    Actor, ActorId, Body, BuildError, Event, GroupContext, Outbox, Pool, Role, Span, SubjectId, Time, Wiring,
-};
+use rehearsal_core::{Actor, ActorId, Body, Event, Outbox, Role, SubjectId, Time};
 
 struct Mute;
 impl Actor for Mute {
@@ -20,38 +14,17 @@ impl Actor for Mute {
 }
 
 /// Actors that hear these patterns.
-struct Hears(&'static [&'static str]);
-impl fmt::Debug for Hears {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-impl Build for Hears {
-    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
-        for pattern in self.0 {
+fn node(name: &str, count: u32, hears: &'static [&'static str]) -> NodePlan {
+    let build = built(move |cx, wiring| {
+        for pattern in hears {
             wiring.subscribe(pattern)?;
         }
         wiring.subject("lab.v1.test.ctl.a.main.one")?;
         wiring.subject("lab.v1.test.ctl.b.main.two")?;
         Ok(Box::new(cx.members.clone().map(|_| Mute).collect::<Vec<_>>()))
-    }
-}
-
-fn node(name: &str, count: u32, hears: &'static [&'static str]) -> NodePlan {
-    let build = Arc::new(Hears(hears));
-    let (actor, role) = ("main".to_owned(), Role::Service);
-    NodePlan {
-        name: name.to_owned(),
-        template: name.to_owned(),
-        host: None,
-        vcpu: None,
-        memory: None,
-        foreign: false,
-        outside: None,
-        measured: false,
-        local: true,
-        groups: vec![GroupPlan { actor, kind: "test", role, count, first: 0, sender: None, build }],
-    }
+    });
+    let group = GroupPlan::by_hand("main", Role::Service, count, build);
+    NodePlan { measured: false, ..NodePlan::by_hand(name, vec![group]) }
 }
 
 /// Three nodes on three shards: actors 0 and 1 hear everything below `ctl`, 2 only `one`, 3 nothing.
@@ -66,28 +39,7 @@ fn assembly(elsewhere: &[usize]) -> (Assembly, SubjectId, SubjectId) {
     let mut nodes =
         vec![node("a", 2, &["lab.v1.test.ctl.>"]), node("b", 1, &["lab.v1.test.ctl.*.*.one"]), node("c", 1, &[])];
     elsewhere.iter().for_each(|row| nodes[*row].local = false);
-    let info = RunInfo {
-        run: "test".to_owned(),
-        stop: Stop::AllRequestsDone,
-        warmup: Span::ZERO,
-        cooldown: Span::ZERO,
-        lead: Span::ZERO,
-        grace: Span::ZERO,
-        on_loss: Default::default(),
-        control: Vec::new(),
-        nodes: Vec::new(),
-    };
-    let plan = Plan {
-        info,
-        seed: 1,
-        record_requests: rehearsal_core::units::Fraction(0.0),
-        repetition: 0,
-        base: PathBuf::new(),
-        hosts: Vec::new(),
-        nodes,
-        links: vec![LinkSpec::default()],
-        routes: Vec::new(),
-    };
+    let plan = Plan::by_hand(RunInfo::by_hand("test", Stop::AllRequestsDone), nodes, LinkSpec::default());
     let assembly = Assembly::build(plan, &mut NoMedia).expect("a plan that can be built");
     let names: Vec<_> = assembly.subjects.names().collect();
     let id = |name: &str| SubjectId(names.iter().position(|n| n == name).expect("interned") as u32);

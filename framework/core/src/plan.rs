@@ -16,6 +16,7 @@ use crate::steer::PlannedSteer;
 use crate::time::Span;
 use crate::units::{ByteSize, Fraction};
 
+pub mod by_hand;
 mod link;
 mod mqtt;
 mod secure;

@@ -1,58 +1,22 @@
 //! A small laboratory: plans and actors that tests put together, and what comes of a run.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rehearsal_core::assembly::{Assembly, NoMedia};
 use rehearsal_core::kind::{Build, StreamSpec};
+pub use rehearsal_core::plan::by_hand::built;
 use rehearsal_core::plan::{Carrier, Connection, GroupPlan, LinkSpec, NodeInfo, NodePlan, Plan, RunInfo, Stop};
 use rehearsal_core::run::{GroupEnd, RunEnd};
 use rehearsal_core::sender::{OnLate, SenderParams, Spread};
 use rehearsal_core::sink::{Sink, SinkError};
 use rehearsal_core::units::Fraction;
-use rehearsal_core::{Body, BuildError, GroupContext, Pool, Role, Span, Wiring};
+use rehearsal_core::{Body, Role, Span};
 use rehearsal_emu::{Control, EmuOptions, run};
-
-type Make = dyn Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync;
-
-/// A constructor as a closure.
-pub struct Built(pub Box<Make>);
-
-impl fmt::Debug for Built {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Built")
-    }
-}
-
-impl Build for Built {
-    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
-        (self.0)(cx, wiring)
-    }
-}
-
-/// Builds a group's constructor.
-pub fn built(
-    make: impl Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync + 'static,
-) -> Arc<dyn Build> {
-    Arc::new(Built(Box::new(make)))
-}
 
 /// One group named `main`, alone in its node.
 pub fn node(name: &str, role: Role, count: u32, sender: Option<SenderParams>, build: Arc<dyn Build>) -> NodePlan {
-    let group = GroupPlan { actor: "main".to_owned(), kind: "test", role, count, first: 0, sender, build };
-    NodePlan {
-        name: name.to_owned(),
-        template: name.to_owned(),
-        host: None,
-        vcpu: None,
-        memory: None,
-        foreign: false,
-        outside: None,
-        measured: role != Role::Service,
-        local: true,
-        groups: vec![group],
-    }
+    let group = GroupPlan { sender, ..GroupPlan::by_hand("main", role, count, build) };
+    NodePlan { measured: role != Role::Service, ..NodePlan::by_hand(name, vec![group]) }
 }
 
 /// A plan of these nodes over one link.
@@ -60,28 +24,12 @@ pub fn plan(nodes: Vec<NodePlan>, carrier: Carrier, connection: Connection, stop
     let infos =
         nodes.iter().map(|n| NodeInfo { name: n.name.clone(), sends: n.groups.iter().any(|g| g.role == Role::Sender) });
     let info = RunInfo {
-        run: "test".to_owned(),
-        stop,
-        warmup: Span::ZERO,
-        cooldown: Span::ZERO,
         lead: Span::from_millis(20),
         grace: Span::from_secs(2),
-        on_loss: Default::default(),
-        control: Vec::new(),
         nodes: infos.collect(),
+        ..RunInfo::by_hand("test", stop)
     };
-    let link = LinkSpec { carrier, connection, ..LinkSpec::default() };
-    Plan {
-        info,
-        seed: 1,
-        record_requests: rehearsal_core::units::Fraction(0.0),
-        repetition: 0,
-        base: PathBuf::new(),
-        hosts: Vec::new(),
-        nodes,
-        links: vec![link],
-        routes: Vec::new(),
-    }
+    Plan::by_hand(info, nodes, LinkSpec { carrier, connection, ..LinkSpec::default() })
 }
 
 /// The common keys of a sender to `to`.

@@ -5,18 +5,17 @@
 //! events for a device and second: two timers, a request, its work, its outcome, and a message.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use rehearsal_core::assembly::{Assembly, NoMedia};
-use rehearsal_core::kind::{Build, BuildError, GroupContext, StreamSpec, Wiring};
+use rehearsal_core::kind::{BuildError, GroupContext, StreamSpec, Wiring};
 use rehearsal_core::messages::{StartAt, StopReason, StopRun};
 use rehearsal_core::payload::{Recipe, RenderContext};
+use rehearsal_core::plan::by_hand::built;
 use rehearsal_core::plan::{GroupPlan, LinkSpec, NodePlan, Plan, RunInfo, Stop};
 use rehearsal_core::sink::{Sink, SinkError};
 use rehearsal_core::subject::Plane;
-use rehearsal_core::units::Fraction;
 use rehearsal_core::{
     Actor, Body, Event, ExchangeId, Message, Outbox, Payload, Pool, RecipeId, Reply, Request, RngStream, Role, Span,
     Status, SubjectId, Time, TimerKey, Token, Work, WorkKey,
@@ -222,42 +221,13 @@ impl Recipe for Plain {
     }
 }
 
-type Builder = dyn Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync;
-
-struct Built(Box<Builder>);
-
-impl fmt::Debug for Built {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("crowd")
-    }
-}
-
-impl Build for Built {
-    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
-        (self.0)(cx, wiring)
-    }
-}
-
 fn node(
     name: &str,
     role: Role,
     count: u32,
     build: impl Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync + 'static,
 ) -> NodePlan {
-    let build = Arc::new(Built(Box::new(build)));
-    let group = GroupPlan { actor: "main".to_owned(), kind: "crowd", role, count, first: 0, sender: None, build };
-    NodePlan {
-        name: name.to_owned(),
-        template: name.to_owned(),
-        host: None,
-        vcpu: None,
-        memory: None,
-        foreign: false,
-        outside: None,
-        measured: true,
-        local: true,
-        groups: vec![group],
-    }
+    NodePlan::by_hand(name, vec![GroupPlan::by_hand("main", role, count, built(build))])
 }
 
 fn sensors(count: u32) -> NodePlan {
@@ -296,28 +266,9 @@ pub fn plan(sensors_count: u32, length: Span) -> Plan {
         let (start, stop) = (wiring.own(Plane::Control, "start"), wiring.own(Plane::Control, "stop"));
         Ok(Box::new(vec![Controller { start, stop, until: Time::ZERO + length }]))
     });
-    let info = RunInfo {
-        run: "crowd".to_owned(),
-        stop: Stop::After(length),
-        warmup: Span::ZERO,
-        cooldown: Span::ZERO,
-        lead: Span::ZERO,
-        grace: Span::from_secs(5),
-        on_loss: Default::default(),
-        control: Vec::new(),
-        nodes: Vec::new(),
-    };
-    Plan {
-        info,
-        seed: 1,
-        record_requests: Fraction(0.0),
-        repetition: 0,
-        base: std::path::PathBuf::new(),
-        hosts: Vec::new(),
-        nodes: vec![sensors(sensors_count), receiver, gatherer, controller],
-        links: vec![LinkSpec { delay: Span::from_millis(5), ..LinkSpec::default() }],
-        routes: Vec::new(),
-    }
+    let info = RunInfo { grace: Span::from_secs(5), ..RunInfo::by_hand("crowd", Stop::After(length)) };
+    let link = LinkSpec { delay: Span::from_millis(5), ..LinkSpec::default() };
+    Plan::by_hand(info, vec![sensors(sensors_count), receiver, gatherer, controller], link)
 }
 
 /// Nobody stores anything here.

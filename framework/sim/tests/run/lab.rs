@@ -1,34 +1,17 @@
 //! Puts small experiments together, runs them, and keeps what they tell.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rehearsal_core::assembly::{Assembly, ClipFrames, MediaSource};
-use rehearsal_core::kind::{Build, BuildError, GroupContext, Role, Wiring};
+use rehearsal_core::kind::{BuildError, GroupContext, Role, Wiring};
 use rehearsal_core::messages::{GroupSnapshot, HostSample};
+use rehearsal_core::plan::by_hand::built;
 use rehearsal_core::plan::{GroupPlan, LinkSpec, NodePlan, Plan, RunInfo, Stop};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::sink::{Sink, SinkError};
 use rehearsal_core::units::ByteRange;
 use rehearsal_core::{Actor, Body, Event, Outbox, Pool, Span, Time};
 use rehearsal_sim::{SimOptions, Simulation};
-
-type Builder = dyn Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync;
-
-/// A build from a closure.
-pub struct Fake(Box<Builder>);
-
-impl fmt::Debug for Fake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("fake")
-    }
-}
-
-impl Build for Fake {
-    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
-        (self.0)(cx, wiring)
-    }
-}
 
 /// One actor of a node.
 pub fn group(
@@ -37,8 +20,7 @@ pub fn group(
     count: u32,
     build: impl Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync + 'static,
 ) -> GroupPlan {
-    let build = Arc::new(Fake(Box::new(build)));
-    GroupPlan { actor: actor.to_owned(), kind: "fake", role, count, first: 0, sender: None, build }
+    GroupPlan::by_hand(actor, role, count, built(build))
 }
 
 /// An actor that is a closure, with one timer.
@@ -57,44 +39,13 @@ pub fn act<F: FnMut(Time, Event<'_>, &mut Outbox) + Send + 'static>(f: F) -> Res
 
 /// One node instance.
 pub fn node(name: &str, groups: Vec<GroupPlan>) -> NodePlan {
-    NodePlan {
-        name: name.to_owned(),
-        template: name.to_owned(),
-        host: None,
-        vcpu: None,
-        memory: None,
-        foreign: false,
-        outside: None,
-        measured: true,
-        local: true,
-        groups,
-    }
+    NodePlan::by_hand(name, groups)
 }
 
 /// An experiment on one default link, with a grace of one second.
 pub fn plan(nodes: Vec<NodePlan>, link: LinkSpec) -> Plan {
-    let info = RunInfo {
-        run: "t".to_owned(),
-        stop: Stop::AllRequestsDone,
-        warmup: Span::ZERO,
-        cooldown: Span::ZERO,
-        lead: Span::ZERO,
-        grace: Span::from_secs(1),
-        on_loss: Default::default(),
-        control: Vec::new(),
-        nodes: Vec::new(),
-    };
-    Plan {
-        info,
-        seed: 7,
-        record_requests: rehearsal_core::units::Fraction(0.0),
-        repetition: 0,
-        base: std::path::PathBuf::new(),
-        hosts: Vec::new(),
-        nodes,
-        links: vec![link],
-        routes: Vec::new(),
-    }
+    let info = RunInfo { grace: Span::from_secs(1), ..RunInfo::by_hand("t", Stop::AllRequestsDone) };
+    Plan { seed: 7, ..Plan::by_hand(info, nodes, link) }
 }
 
 /// Everything that was stored, in order.

@@ -1,19 +1,17 @@
 //! The same through the whole engine: a test actor sends requests by chance over a link that takes no time, another
 //! computes on its node's cores and answers.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rehearsal_core::assembly::{Assembly, NoMedia};
 use rehearsal_core::calibration::{Calibration, Scheduling};
-use rehearsal_core::kind::{Build, BuildError, GroupContext, Role, Targets, Wiring};
+use rehearsal_core::kind::{BuildError, GroupContext, Role, Targets, Wiring};
 use rehearsal_core::messages::{HostSample, StartAt};
+use rehearsal_core::plan::by_hand::built;
 use rehearsal_core::plan::{GroupPlan, HostPlan, LinkSpec, NodePlan, Plan, RunInfo, Stop};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::sink::{Sink, SinkError};
 use rehearsal_core::subject::Plane;
-use rehearsal_core::units::Fraction;
 use rehearsal_core::{
     Actor, Body, Event, ExchangeId, Outbox, Payload, Pool, RecipeId, Reply, Request, RngStream, Span, Status,
     SubjectId, Time, TimerKey, Token, Work, WorkKey,
@@ -175,48 +173,12 @@ impl Actor for Reader {
     }
 }
 
-type Builder = dyn Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync;
-
-struct Made(Box<Builder>);
-
-impl fmt::Debug for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made")
-    }
-}
-
-impl Build for Made {
-    fn build(&self, cx: &GroupContext<'_>, wiring: &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> {
-        (self.0)(cx, wiring)
-    }
-}
-
 fn node(
     name: &str,
     role: Role,
     build: impl Fn(&GroupContext<'_>, &mut dyn Wiring) -> Result<Box<dyn Pool>, BuildError> + Send + Sync + 'static,
 ) -> NodePlan {
-    let group = GroupPlan {
-        actor: "main".to_owned(),
-        kind: "test",
-        role,
-        count: 1,
-        first: 0,
-        sender: None,
-        build: Arc::new(Made(Box::new(build))),
-    };
-    NodePlan {
-        name: name.to_owned(),
-        template: name.to_owned(),
-        host: None,
-        vcpu: None,
-        memory: None,
-        measured: true,
-        local: true,
-        foreign: false,
-        outside: None,
-        groups: vec![group],
-    }
+    NodePlan::by_hand(name, vec![GroupPlan::by_hand("main", role, 1, built(build))])
 }
 
 #[derive(Debug)]
@@ -273,34 +235,15 @@ impl Bench {
 
     fn run(self, seed: u64) -> Outcome {
         let seen = Shared::default();
-        let info = RunInfo {
-            run: "t".to_owned(),
-            stop: Stop::AllRequestsDone,
-            warmup: Span::ZERO,
-            cooldown: Span::ZERO,
-            lead: Span::ZERO,
-            grace: Span::from_secs(1),
-            on_loss: Default::default(),
-            control: Vec::new(),
-            nodes: Vec::new(),
+        let info = RunInfo { grace: Span::from_secs(1), ..RunInfo::by_hand("t", Stop::AllRequestsDone) };
+        let host = HostPlan {
+            name: "host".to_owned(),
+            cores: self.cores,
+            memory: None,
+            labels: Default::default(),
+            agent: None,
         };
-        let plan = Plan {
-            info,
-            seed,
-            record_requests: Fraction(0.0),
-            repetition: 0,
-            base: PathBuf::new(),
-            hosts: vec![HostPlan {
-                name: "host".to_owned(),
-                cores: self.cores,
-                memory: None,
-                labels: Default::default(),
-                agent: None,
-            }],
-            nodes: self.nodes(&seen),
-            links: vec![LinkSpec::default()],
-            routes: Vec::new(),
-        };
+        let plan = Plan { seed, hosts: vec![host], ..Plan::by_hand(info, self.nodes(&seen), LinkSpec::default()) };
         let mut free = Calibration::free("nothing costs anything");
         free.cpu.scheduling = self.scheduling;
         let calibration = self.calibrated.then(|| Arc::new(free));

@@ -132,17 +132,8 @@ pub(super) fn params(rate: Option<u64>, requests: Option<u64>) -> SenderParams {
 
 /// Builds the group's specification.
 pub(super) fn resolve(bench: &mut Bench, params: &SenderParams, stop: Stop) -> Result<Arc<SourceSpec>, BuildError> {
-    let run = RunInfo {
-        run: "r1".into(),
-        stop,
-        warmup: Span::ZERO,
-        cooldown: Span::ZERO,
-        lead: Span::ZERO,
-        grace: Span::ZERO,
-        on_loss: Default::default(),
-        control: Vec::new(),
-        nodes: vec![NodeInfo { name: "sensor-1".into(), sends: true }],
-    };
+    let nodes = vec![NodeInfo { name: "sensor-1".into(), sends: true }];
+    let run = RunInfo { nodes, ..RunInfo::by_hand("r1", stop) };
     let cx = GroupContext { node: "sensor-1", actor: "main", members: 0..1, sender: Some(params), run: &run };
     SourceSpec::new(&cx, bench, SPOILED)
 }
