@@ -167,7 +167,7 @@ pub fn variation(d: &Datagrams) -> Vec<String> {
 pub fn names(names: &[Name]) -> String {
     let told = names.iter().map(|name| format!("{} beside {} ({})", name.ours, name.theirs, name.document));
     let told: Vec<String> = told.collect();
-    format!("counters of the network: {}; configs/standards.md says what lies between", told.join(", "))
+    format!("counters of the network: {}; configs/guides/standards.md says what lies between", told.join(", "))
 }
 
 /// Datagrams in the words of Y.1540 and Y.1541.

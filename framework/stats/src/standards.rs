@@ -18,7 +18,7 @@
 //! told). A delay between two hosts is only as good as their clocks: publish the uncertainty of the offset beside it.
 //! Variation and jitter do not suffer from a constant offset.
 //!
-//! `configs/standards.md` is the page of this for readers. [`names`] says which measurements of TS 28.552 and TS 28.554 ours stand beside, [`scope`] what is not here, and why.
+//! `configs/guides/standards.md` is the page of this for readers. [`names`] says which measurements of TS 28.552 and TS 28.554 ours stand beside, [`scope`] what is not here, and why.
 
 use serde::Serialize;
 
@@ -96,15 +96,15 @@ mod tests {
 
     #[test]
     fn the_page_for_readers_has_every_row() {
-        let page = include_str!("../../../configs/standards.md");
+        let page = include_str!("../../../configs/guides/standards.md");
         let tables = [include_str!("standards.rs"), include_str!("standards/scope.rs")];
         let rows = tables.iter().flat_map(|source| source.lines()).filter_map(|line| line.strip_prefix("//! |"));
         for row in rows.map(|row| row.replace("[`super::names`]", "the table above")) {
-            assert!(page.contains(&row), "configs/standards.md lacks\n|{row}");
+            assert!(page.contains(&row), "configs/guides/standards.md lacks\n|{row}");
         }
         for names::Name { ours, theirs, document, between } in names::NAMES {
             let row = format!("| `{ours}` | {theirs} | {document} | {between} |");
-            assert!(page.contains(&row), "configs/standards.md lacks\n{row}");
+            assert!(page.contains(&row), "configs/guides/standards.md lacks\n{row}");
         }
     }
 
