@@ -7,7 +7,7 @@ use rehearsal_export::{Bundle, ExportError, Frame};
 use rehearsal_stats::ndarray::Array1;
 use rehearsal_stats::series::RAMP_SECONDS;
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "second",
     "node",
     "actor",
@@ -15,6 +15,7 @@ const COLUMNS: [&str; 11] = [
     "cpu_percent",
     "memory_bytes",
     "memory_percent",
+    "voluntary_switches",
     "success",
     "sent",
     "served",
@@ -58,6 +59,8 @@ pub struct NodeSeries {
     pub memory_bytes: Vec<f64>,
     /// The same in % of the node's limit.
     pub memory_percent: Vec<f64>,
+    /// How often its threads fell asleep.
+    pub sleeps: Vec<f64>,
     /// Seconds for which a group has told its count.
     seen: Vec<bool>,
 }
@@ -132,6 +135,7 @@ pub fn of(bundle: &Bundle) -> Result<Vec<NodeSeries>, ExportError> {
             series.cpu_percent[second] = frame.number("cpu_percent")[at];
             series.memory_bytes[second] = frame.number("memory_bytes")[at];
             series.memory_percent[second] = frame.number("memory_percent")[at];
+            series.sleeps[second] = frame.number("voluntary_switches")[at];
         } else if let Some(group) = groups.get(&(node, actor)) {
             let count = frame.number(group.column)[at];
             let owed = owing.remove(&(node, actor));
@@ -172,6 +176,7 @@ fn empty(node: &str, role: Role, seconds: usize) -> NodeSeries {
         rate: unknown(),
         memory_bytes: unknown(),
         memory_percent: unknown(),
+        sleeps: unknown(),
         seen: vec![false; seconds],
     }
 }

@@ -12,10 +12,10 @@ use rehearsal_core::units::ByteSize;
 use rehearsal_export::Finished;
 use rehearsal_scenario::{LoadOptions, load};
 
-use super::cores::{Fitted, Row};
-use super::fit::{half, less, lognormal, median, share, times};
+use super::cores::{Fitted, Known, Row};
+use super::fit::{half, less, lognormal, share, times};
 use super::measure::Session;
-use super::plan::{CONNECTIONS, Found, Load, Size, paced};
+use super::plan::{CONNECTIONS, Found, Idle, Load, Size, paced};
 use super::shape::word;
 use crate::compare::Times;
 use crate::registry::registry;
@@ -55,7 +55,14 @@ impl Made {
         let name = word(found.carrier);
         let dry = Dry { trials: Trials::within(room)?, file: room.join("paced.toml"), cores, seconds };
         let rows = rows(found);
-        let known = (!self.calibration.carriers.is_empty()).then_some(self.calibration.cpu.rest_cores);
+        let cpu = &self.calibration.cpu;
+        let first = self.calibration.carriers.is_empty();
+        let known = |value: f64| (!first).then_some(value);
+        let known = Known {
+            rest_cores: known(cpu.rest_cores),
+            sleep_ns: known(cpu.sleep_ns),
+            due_ns: known(self.calibration.pacing.due_ns),
+        };
         let Some(fitted) = Fitted::of(&rows, known) else {
             self.remarks.push(format!("{name}: too few sizes were measured for a line; it is left out"));
             return Ok(());
@@ -81,7 +88,8 @@ impl Made {
     /// can see from outside which of them it was used for.
     fn take(&mut self, found: &Found, fitted: &Fitted) {
         let [send, receive] = &fitted.ends;
-        self.calibration.cpu.rest_cores = fitted.rest_cores;
+        (self.calibration.cpu.rest_cores, self.calibration.cpu.sleep_ns) = (fitted.rest_cores, fitted.sleep_ns);
+        self.calibration.pacing.due_ns = fitted.due_ns;
         let costs = if found.carrier == Carrier::Udp {
             CarrierCosts { send: send.clone(), receive: receive.clone(), ..CarrierCosts::default() }
         } else {
@@ -95,7 +103,10 @@ impl Made {
             }
         };
         let mut costs = CarrierCosts { connect: added(found, fitted, 0), ..costs };
+        let [receive, send] = &fitted.paused;
+        costs.paused = (!found.paused.is_empty()).then(|| ReplyCosts { send: send.clone(), receive: receive.clone() });
         costs.accept = (!costs.connect.is_free()).then(|| added(found, fitted, 1));
+        costs.closing = closing(found, &costs);
         let smallest = found.sizes.iter().min_by_key(|size| size.bytes);
         costs.saturation = smallest
             .and_then(|size| size.most)
@@ -146,13 +157,33 @@ impl Made {
                 rows.iter().filter(|row| row.end == end && row.cores.is_finite()).count()
             ));
         }
-        self.remarks.push(format!("{name}: {:.2} % of a core at rest", fitted.rest_cores * 100.0));
+        self.remarks.push(format!(
+            "{name}: {:.2} % of a core at rest, {:.1} us for each time that an end falls asleep and is woken, {:.1} us for each exchange \
+             that a clock makes due",
+            fitted.rest_cores * 100.0,
+            fitted.sleep_ns / 1e3,
+            fitted.due_ns / 1e3
+        ));
+        if let Some(ReplyCosts { send, receive }) =
+            self.calibration.carriers.get(&found.carrier).and_then(|c| c.paused.as_ref())
+        {
+            self.remarks.push(format!(
+                "{name}: an answer after a pause adds {:.1} us and {:.3} ns a byte of its request at the receiver, {:.1} us and {:.3} ns at \
+                 the sender",
+                send.fixed_ns / 1e3,
+                send.ns_per_byte,
+                receive.fixed_ns / 1e3,
+                receive.ns_per_byte
+            ));
+        }
         if let Some(CarrierCosts { connect, accept: Some(accept), .. }) = self.calibration.carriers.get(&found.carrier)
         {
             self.remarks.push(format!(
-                "{name}: a connection of its own adds {:.1} us at the sender and {:.1} us at the receiver",
+                "{name}: a connection of its own adds {:.1} us and {:.3} ns a byte at the sender, {:.1} us and {:.3} ns at the receiver",
                 connect.fixed_ns / 1e3,
-                accept.fixed_ns / 1e3
+                connect.ns_per_byte,
+                accept.fixed_ns / 1e3,
+                accept.ns_per_byte
             ));
         }
     }
@@ -171,8 +202,7 @@ impl Made {
             let waited = less(path, computed);
             times(&if found.carrier == Carrier::Udp { waited } else { half(&waited) }, 1.0)
         };
-        let nap = found.sizes.iter().min_by_key(|size| size.bytes).and_then(|size| size.nap.as_deref());
-        let nap_ns = nap.map(each).unwrap_or_default();
+        let nap_ns = found.nap.as_ref().and_then(|nap| nap.path.as_deref()).map(each).unwrap_or_default();
         let each = each(path);
         costs.wake = Wake { idle_ns: each.clone(), nap_ns, busy_ns: Vec::new() };
         if found.carrier == Carrier::Nats {
@@ -266,13 +296,16 @@ impl Made {
         let carriers: &mut BTreeMap<Carrier, CarrierCosts> = &mut self.calibration.carriers;
         for costs in carriers.values_mut() {
             [&mut costs.send, &mut costs.receive, &mut costs.connect].into_iter().for_each(round);
-            if let Some(reply) = &mut costs.reply {
+            for reply in [&mut costs.reply, &mut costs.paused].into_iter().flatten() {
                 [&mut reply.send, &mut reply.receive].into_iter().for_each(round);
             }
             costs.accept.iter_mut().for_each(round);
+            costs.closing = (costs.closing * 1e3).round() / 1e3;
         }
         let cpu = &mut self.calibration.cpu;
         cpu.rest_cores = (cpu.rest_cores * 1e5).round() / 1e5;
+        cpu.sleep_ns = (cpu.sleep_ns * 10.0).round() / 10.0;
+        self.calibration.pacing.due_ns = (self.calibration.pacing.due_ns * 10.0).round() / 10.0;
         self
     }
 }
@@ -292,17 +325,18 @@ fn paced_loads(sizes: &[Size]) -> impl Iterator<Item = (&Size, &Load)> {
     sizes.iter().flat_map(|size| size.loads.iter().map(move |load| (size, load)))
 }
 
-/// What both ends used at all points. A sender of closed loops is left out: it finds many answers at once, and is cheaper than
-/// one that keeps times. So is a receiver that did not come to its limit.
+/// What both ends used at all points. An end with closed loops is left out unless it came to its limit.
 fn rows(found: &Found) -> Vec<Row> {
     let paced = paced_loads(&found.sizes).map(|(size, load)| (size.bytes, load, false));
     let most = found.sizes.iter().filter_map(|size| Some((size.bytes, size.most.as_ref()?, true)));
-    let idle = found.idle.iter().map(|idle| (idle.bytes, &idle.load, false));
+    let idle = found.idle.iter().chain(&found.nap).map(|idle| (idle.bytes, &idle.load, false));
+    let paused = paced_loads(&found.paused).map(|(size, load)| (size.bytes, load, false));
+    let ways = [(paced.chain(most).chain(idle).collect::<Vec<_>>(), false), (paused.collect(), true)];
     let mut rows = Vec::new();
-    for (bytes, load, flooded) in paced.chain(most).chain(idle) {
-        for end in 0..2 {
-            let row = Row { end, bytes: f64::from(bytes), rate: load.rate, cores: load.cores[end] };
-            if !flooded || (end == 1 && row.cores >= BUSY_CORES) {
+    for (points, paused) in ways {
+        for ((bytes, load, flooded), end) in points.into_iter().flat_map(|point| [(point, 0), (point, 1)]) {
+            let row = Row { paused, ..row(end, bytes, load) };
+            if !flooded || row.cores >= BUSY_CORES {
                 rows.push(row);
             }
         }
@@ -310,16 +344,27 @@ fn rows(found: &Found) -> Vec<Row> {
     rows
 }
 
-/// What a connection of its own adds at one end: the median over the points. Load eases it as it eases messages.
+fn row(end: usize, bytes: u32, load: &Load) -> Row {
+    let (rate, cores, sleeps) = (load.rate, load.cores[end], load.sleeps[end]);
+    let due = load.asked.filter(|_| end == 0).unwrap_or(0.0);
+    Row { end, bytes: f64::from(bytes), rate, cores, sleeps, due, paused: false }
+}
+
+/// What a connection of its own adds at one end, with closed loops where they keep it busy.
 fn added(found: &Found, fitted: &Fitted, end: usize) -> Cost {
-    let eased = fitted.ends[end].eased;
-    let all: Vec<f64> = paced_loads(&found.fresh)
-        .map(|(size, load)| {
-            let row = Row { end, bytes: f64::from(size.bytes), rate: load.rate, cores: load.cores[end] };
-            (row.cores - fitted.cores(&row)) / row.rate * 1e9 / (1.0 - eased * row.cores.min(1.0))
-        })
-        .collect();
-    Cost { fixed_ns: median(&all).unwrap_or(0.0).max(0.0), eased, ..Cost::default() }
+    let most = found.fresh.iter().filter_map(|size| Some((size, size.most.as_ref()?)));
+    let most = most.filter(|(_, load)| load.cores[end] >= BUSY_CORES);
+    let rows: Vec<Row> = paced_loads(&found.fresh).chain(most).map(|(size, load)| row(end, size.bytes, load)).collect();
+    fitted.added(&rows)
+}
+
+/// Share of a connection's cost that is not in the way of an exchange: the way on a new connection is longer by the rest.
+fn closing(found: &Found, costs: &CarrierCosts) -> f64 {
+    let middle = |idle: &Option<Idle>| Some(idle.as_ref()?.load.times?.p50);
+    let (Some(kept), Some(fresh)) = (middle(&found.nap), middle(&found.fresh_nap)) else { return 0.0 };
+    let of = |cost: &Cost| cost.mean(found.sizes.first().map_or(0.0, |size| size.bytes.into()), 0.0);
+    let whole = of(&costs.connect) + costs.accept.as_ref().map_or(0.0, of);
+    if whole > 0.0 { (1.0 - (fresh - kept) / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Dry runs of paced points.

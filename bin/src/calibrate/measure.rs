@@ -76,6 +76,8 @@ pub struct Measured {
     pub sender_ns: f64,
     /// Core time of the receiver for each, ns.
     pub receiver_ns: f64,
+    /// How often each of them fell asleep, 1/s: the sender, then the receiver. NaN where both ends ran together.
+    pub sleeps: [f64; 2],
     /// The higher CPU load of the two, %.
     pub cpu_percent: f64,
     /// Quantiles of the time from leaving to the answer, or to the arrival of a datagram, ns.
@@ -182,6 +184,7 @@ fn read(real: &Real, carrier: Carrier) -> Result<Option<Measured>> {
     let (Some(sender), Some(receiver)) = (of(Role::Sender), of(Role::Receiver)) else { return Ok(None) };
     let Some(rate) = receiver.rate.filter(|rate| *rate > 0.0) else { return Ok(None) };
     let [sent, received] = [sender, receiver].map(|end| end.cpu_percent.unwrap_or(f64::NAN));
+    let sleeps = [sender, receiver].map(|end| end.sleeps.unwrap_or(f64::NAN));
     let metric = if carrier == Carrier::Udp { "one-way" } else { "service" };
     let (path, lag) = (quantiles(&real.bundles, metric)?, quantiles(&real.bundles, "lag")?);
     let times = sender.times.get(metric).or_else(|| receiver.times.get(metric)).copied();
@@ -189,6 +192,7 @@ fn read(real: &Real, carrier: Carrier) -> Result<Option<Measured>> {
         rate,
         sender_ns: sent / 100.0 * 1e9 / rate,
         receiver_ns: received / 100.0 * 1e9 / rate,
+        sleeps,
         cpu_percent: sent.max(received),
         path,
         lag,

@@ -7,7 +7,7 @@ use rehearsal_core::plan::Carrier;
 
 use super::fit::median;
 use super::measure::{Ends, Measured, Session, over, over_tables};
-use super::shape::{Part, Shape};
+use super::shape::{IN_FLIGHT, Part, Shape};
 use crate::cli::Way;
 use crate::compare::Times;
 
@@ -22,8 +22,14 @@ const PACED_STREAMS: u32 = 8;
 /// Shares of the most at which costs are measured: few messages, each of which wakes its receiver, and the middle of the
 /// loads that a dry run is asked about.
 const LOADS: [f64; 2] = [0.1, 0.5];
+/// The same with a connection for each request: what a connection costs changes most where its sender is busy.
+const FRESH_LOADS: [f64; 3] = [0.1, 0.5, 0.8];
+/// How long a receiver pauses before each answer where that is measured: long enough that answers leave at times of their own.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Exchanges per second of a host that is idle between them.
 const IDLE_RATE: f64 = 100.0;
+/// The same of one that naps: half of [`rehearsal_core::calibration::NAP_MAX`] from one to the next.
+const NAP_RATE: f64 = 2_000.0;
 /// Datagrams per second at which their costs are measured: nothing tells a sender how many are too many.
 const DATAGRAM_RATES: [f64; 2] = [1_000.0, 5_000.0];
 /// Connections that are open at the same time where their memory is measured.
@@ -40,8 +46,14 @@ pub struct Found {
     pub sizes: Vec<Size>,
     /// A host that is idle between exchanges, or datagrams.
     pub idle: Option<Idle>,
+    /// A host that naps between exchanges; not measured for datagrams.
+    pub nap: Option<Idle>,
+    /// The same with a connection for each request.
+    pub fresh_nap: Option<Idle>,
     /// Sizes with a connection for each request; empty if that is not measured.
     pub fresh: Vec<Size>,
+    /// Sizes with a pause before each answer; empty if that is not measured.
+    pub paused: Vec<Size>,
     /// Most memory of a receiver with [`CONNECTIONS`] connections, bytes.
     pub crowded_bytes: Option<f64>,
     /// Highest CPU load of a try that was used, %.
@@ -72,8 +84,6 @@ pub struct Size {
     pub most: Option<Load>,
     /// Paced loads, the lightest first.
     pub loads: Vec<Load>,
-    /// Quantiles of the way of an exchange at the lightest of them, ns.
-    pub nap: Option<Vec<f64>>,
 }
 
 /// Medians over the tries of one point that were used.
@@ -85,6 +95,8 @@ pub struct Load {
     pub rate: f64,
     /// Cores that the sender used, and the receiver; NaN where nobody knows.
     pub cores: [f64; 2],
+    /// How often they fell asleep, 1/s; 0 where nobody knows.
+    pub sleeps: [f64; 2],
     /// Times of exchanges.
     pub times: Option<Times>,
 }
@@ -93,7 +105,10 @@ impl Load {
     fn of(asked: Option<f64>, tries: &[Measured]) -> Option<Self> {
         let rate = over(tries, |m| m.rate)?;
         let cores = |ns: fn(&Measured) -> f64| over(tries, |m| ns(m) * m.rate / 1e9).unwrap_or(f64::NAN);
-        Some(Load { asked, rate, cores: [cores(|m| m.sender_ns), cores(|m| m.receiver_ns)], times: times(tries) })
+        let sleeps =
+            [0, 1].map(|end| over(tries, |m| m.sleeps[end]).filter(|sleeps| sleeps.is_finite()).unwrap_or(0.0));
+        let cores = [cores(|m| m.sender_ns), cores(|m| m.receiver_ns)];
+        Some(Load { asked, rate, cores, sleeps, times: times(tries) })
     }
 }
 
@@ -114,16 +129,30 @@ pub fn measure(session: &mut Session, way: Way) -> Result<Option<Found>> {
         Way::Nats => Carrier::Nats,
     };
     let bytes = if way == Way::Udp { DATAGRAM_BYTES } else { STREAM_BYTES };
-    let mut found =
-        Found { carrier, sizes: Vec::new(), idle: None, fresh: Vec::new(), crowded_bytes: None, cpu_percent: 0.0 };
+    let mut found = Found {
+        carrier,
+        sizes: Vec::new(),
+        idle: None,
+        nap: None,
+        fresh_nap: None,
+        fresh: Vec::new(),
+        paused: Vec::new(),
+        crowded_bytes: None,
+        cpu_percent: 0.0,
+    };
     found.sizes = sizes(session, &mut found.cpu_percent, (carrier, true), &bytes)?;
     if found.sizes.len() < 2 {
         return Ok(None);
     }
-    found.idle = idle(session, carrier, bytes[0])?;
+    found.idle = alone(session, (carrier, true), bytes[0], ("idle", IDLE_RATE))?;
+    if carrier != Carrier::Udp {
+        found.nap = alone(session, (carrier, true), bytes[0], ("napping", NAP_RATE))?;
+    }
     if way == Way::Http1 {
-        // what a connection adds, from the two smallest sizes
-        found.fresh = sizes(session, &mut found.cpu_percent, (carrier, false), &bytes[..2])?;
+        // what a connection adds, and what bytes cost more on one that is new
+        found.fresh = sizes(session, &mut found.cpu_percent, (carrier, false), &[bytes[0], bytes[3]])?;
+        found.fresh_nap = alone(session, (carrier, false), bytes[0], ("napping", NAP_RATE))?;
+        found.paused = pauses(session, &found.sizes)?;
         let part = Part { bytes: bytes[0], streams: CONNECTIONS, rate: None };
         let plain = Shape::plain(carrier, true, part, session.seconds());
         let tries = session.point("many connections", &Shape { pause: CONNECTION_PAUSE, ..plain }, Ends::Apart)?;
@@ -132,11 +161,34 @@ pub fn measure(session: &mut Session, way: Way) -> Result<Option<Found>> {
     Ok(Some(found))
 }
 
-fn idle(session: &mut Session, carrier: Carrier, bytes: u32) -> Result<Option<Idle>> {
-    let part = Part { bytes, streams: 1, rate: Some(IDLE_RATE) };
+/// Sizes with a pause before each answer, at shares of the most; of that no more than the streams' places let through.
+fn pauses(session: &mut Session, sizes: &[Size]) -> Result<Vec<Size>> {
+    let most = f64::from(PACED_STREAMS * IN_FLIGHT) / PAUSE.as_secs_f64();
+    let mut found = Vec::new();
+    for Size { bytes, most: all, .. } in sizes.iter().filter(|size| size.bytes != STREAM_BYTES[1]) {
+        let mut loads = Vec::new();
+        for share in LOADS {
+            let rate = share * all.map_or(most, |all| all.rate.min(most));
+            let shape = Shape { pause: PAUSE, ..paced(Carrier::Http1, true, *bytes, rate, session.seconds()) };
+            let tries = session.point(&format!("{rate:.0}/s, answers after 20 ms"), &shape, Ends::Apart)?;
+            loads.extend(Load::of(Some(rate), &tries));
+        }
+        found.push(Size { bytes: *bytes, most: None, loads });
+    }
+    Ok(found)
+}
+
+/// One exchange, or datagram, at a time.
+fn alone(
+    session: &mut Session,
+    (carrier, kept): (Carrier, bool),
+    bytes: u32,
+    (name, rate): (&str, f64),
+) -> Result<Option<Idle>> {
+    let part = Part { bytes, streams: 1, rate: Some(rate) };
     let ends = if carrier == Carrier::Udp { Ends::Together } else { Ends::Apart };
-    let tries = session.point("idle", &Shape::plain(carrier, true, part, session.seconds()), ends)?;
-    let Some(load) = Load::of(Some(IDLE_RATE), &tries) else { return Ok(None) };
+    let tries = session.point(name, &Shape::plain(carrier, kept, part, session.seconds()), ends)?;
+    let Some(load) = Load::of(Some(rate), &tries) else { return Ok(None) };
     let memory_bytes = over(&tries, |m| m.memory_bytes).filter(|bytes| *bytes > 0.0);
     Ok(Some(Idle {
         path: over_tables(&tries, |m| &m.path),
@@ -173,24 +225,22 @@ fn size(
         *cpu_percent = tries.iter().map(|m| m.cpu_percent).fold(*cpu_percent, f64::max);
     };
     let (most, rates) = if carrier == Carrier::Udp {
-        (None, DATAGRAM_RATES)
+        (None, DATAGRAM_RATES.to_vec())
     } else {
         let part = Part { bytes, streams: FLOOD_STREAMS, rate: None };
         let tries = session.point("as much as possible", &Shape::plain(carrier, kept, part, seconds), Ends::Apart)?;
         busy(&tries);
         let Some(most) = Load::of(None, &tries) else { return Ok(None) };
-        (Some(most), LOADS.map(|share| share * most.rate))
+        let shares: &[f64] = if kept { &LOADS } else { &FRESH_LOADS };
+        (Some(most), shares.iter().map(|share| share * most.rate).collect())
     };
-    let (mut loads, mut nap) = (Vec::new(), None);
+    let mut loads = Vec::new();
     for rate in rates {
         let tries = session.point(&format!("{rate:.0}/s"), &paced(carrier, kept, bytes, rate, seconds), Ends::Apart)?;
         busy(&tries);
-        if loads.is_empty() && carrier != Carrier::Udp {
-            nap = over_tables(&tries, |m| &m.path);
-        }
         loads.extend(Load::of(Some(rate), &tries));
     }
-    Ok((!loads.is_empty()).then_some(Size { bytes, most, loads, nap }))
+    Ok((!loads.is_empty()).then_some(Size { bytes, most, loads }))
 }
 
 /// Medians of percentiles over tries.

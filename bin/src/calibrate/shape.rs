@@ -6,7 +6,7 @@ use std::time::Duration;
 use rehearsal_core::plan::Carrier;
 
 /// Exchanges that one stream may have under way: far more than a host that keeps up needs.
-const IN_FLIGHT: u32 = 64;
+pub const IN_FLIGHT: u32 = 64;
 /// Seconds at the beginning that are left out: connections are opened, caches are cold.
 pub const WARMUP_SECONDS: u32 = 1;
 

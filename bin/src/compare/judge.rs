@@ -169,6 +169,7 @@ mod tests {
             repetitions: 1,
             rate: Some(rate),
             cpu_percent: cpu,
+            sleeps: None,
             lost_percent: Some(0.0),
             times: BTreeMap::from([("response", times), ("handling", times)]),
             seconds: BTreeMap::from([(1, (Some(rate), cpu)), (2, (Some(rate), None))]),

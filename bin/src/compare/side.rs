@@ -39,6 +39,8 @@ pub struct NodeSide {
     pub rate: Option<f64>,
     /// Mean CPU load over measured seconds, % of what the node is allowed.
     pub cpu_percent: Option<f64>,
+    /// How often its threads fell asleep, 1/s.
+    pub sleeps: Option<f64>,
     /// Of what a sender generated, the share that was lost, %.
     pub lost_percent: Option<f64>,
     /// Times by their metric.
@@ -146,12 +148,14 @@ impl Found {
     fn side(self, merged: &BTreeMap<String, Histogram<u64>>) -> NodeSide {
         let Found { node, parts } = self;
         let mut columns: BTreeMap<usize, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+        let mut sleeps = Vec::new();
         for (series, (from, to), shift, _) in &parts {
             for second in *from..(*to).min(series.rate.len()) {
                 let number = usize::try_from(second as i64 + shift).unwrap_or(0);
                 let (rates, loads) = columns.entry(number).or_default();
                 rates.push(series.rate[second]);
                 loads.push(series.cpu_percent[second]);
+                sleeps.push(series.sleeps[second]);
             }
         }
         let (rates, loads): (Vec<&Vec<f64>>, Vec<&Vec<f64>>) =
@@ -168,6 +172,7 @@ impl Found {
             repetitions: parts.len(),
             rate,
             cpu_percent,
+            sleeps: mean(&sleeps),
             lost_percent: mean(&lost),
             times: times.collect(),
             seconds: columns.iter().map(|(at, (rates, loads))| (*at, (mean(rates), mean(loads)))).collect(),

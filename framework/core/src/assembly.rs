@@ -10,6 +10,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::actor::Pool;
+use crate::dialogue::{Casting, Repertoire};
 use crate::ids::{ActorId, RecipeId, SubjectId};
 use crate::kind::{BuildError, GroupContext, MetricName, Role, StreamSpec, Weight};
 use crate::payload::Recipe;
@@ -117,6 +118,19 @@ pub struct RecordedPackets {
     pub period: Span,
 }
 
+/// One side of a template's conversations as a media source hands it over.
+#[derive(Debug)]
+pub struct CastPackets {
+    /// See [`crate::dialogue::Conversations::recipe`].
+    pub recipe: Arc<dyn Recipe>,
+    /// See [`crate::dialogue::Conversations::repertoire`].
+    pub repertoire: Repertoire,
+    /// See [`crate::dialogue::Conversations::bytes`].
+    pub bytes: Arc<[Vec<u32>]>,
+    /// See [`crate::dialogue::Conversations::count`].
+    pub count: u32,
+}
+
 /// Where clips come from: implemented by the binary over the media library.
 pub trait MediaSource {
     /// Frames of the clip at `path`, each within `bytes`.
@@ -147,6 +161,20 @@ pub trait MediaSource {
     /// When it cannot be found or read, or its packets do not fit what is asked for.
     fn recording(&mut self, base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
         let _ = base;
+        Err(BuildError::of("template", format!("`{}`: this run has no templates", request.template)))
+    }
+
+    /// What one side of a template's conversations says; a file is looked for below `base`.
+    ///
+    /// # Errors
+    /// When it cannot be found or read, or holds no conversations.
+    fn conversations(
+        &mut self,
+        base: &Path,
+        request: &TemplateRequest,
+        casting: &Casting,
+    ) -> Result<CastPackets, BuildError> {
+        let _ = (base, casting);
         Err(BuildError::of("template", format!("`{}`: this run has no templates", request.template)))
     }
 }

@@ -60,6 +60,9 @@ pub struct Calibration {
     /// What messages of traffic cost, by carrier.
     #[serde(default)]
     pub carriers: BTreeMap<Carrier, CarrierCosts>,
+    /// What handshakes of TLS cost, beside the connection under them.
+    #[serde(default, skip_serializing_if = "TlsCosts::is_free")]
+    pub tls: TlsCosts,
     /// What an actor's own work costs.
     #[serde(default)]
     pub work: WorkCosts,
@@ -148,6 +151,10 @@ pub struct CpuRules {
     /// cost. A node that is at work already does not need it, so messages are cheaper the more there are.
     #[schemars(range(min = 0.0, max = 3.6e12))]
     pub wake_ns: f64,
+    /// Core time of falling asleep and waking up again, ns, while no message waits for it: a node uses it each time that it has
+    /// nothing to do, at most as long as that lasts.
+    #[schemars(range(min = 0.0, max = 3.6e12))]
+    pub sleep_ns: f64,
     /// Cores that a node uses when it has no traffic: telemetry, watchdogs, timers.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub rest_cores: f64,
@@ -162,6 +169,9 @@ pub struct Pacing {
     /// that is shorter: `--quantum` of `emulate`. What is due when a message comes in leaves with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
+    /// Core time of an exchange that a clock makes due, beside that of sending it, ns: a timer, and a turn of the event loop. It is
+    /// used whether the exchange leaves at once or waits for its place; one that finds none is free.
+    pub due_ns: f64,
     /// How late a thread that sleeps is woken: evenly spaced quantiles from 0 % to 100 %, ns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late_ns: Vec<f64>,
@@ -214,16 +224,63 @@ pub struct CarrierCosts {
     /// To send and to receive a reply; without it, a reply costs what a request of its size costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply: Option<ReplyCosts>,
+    /// What an answer costs beside, if its receiver has not given it at once; bytes are those of its request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<ReplyCosts>,
     /// To open a connection.
     pub connect: Cost,
     /// To take one in, at the other end; without it, as dear as to open one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accept: Option<Cost>,
+    /// Share of both that is worked off when the answer has come through: a connection is closed by then.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub closing: f64,
     /// Wait before a received message is looked at.
     pub wake: Wake,
     /// What a receiver did when it was offered more than it can take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saturation: Option<Saturation>,
+}
+
+/// What handshakes of TLS cost, over TCP and over QUIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsCosts {
+    /// With certificates.
+    pub full: HandshakeCosts,
+    /// By a ticket.
+    pub resumed: HandshakeCosts,
+}
+
+/// Core time of one handshake. A connection is not there before both ends have spent it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HandshakeCosts {
+    /// Of the end that opens the connection, ns.
+    #[schemars(range(min = 0.0, max = 3.6e12))]
+    pub connect_ns: f64,
+    /// Of the other end, ns.
+    #[schemars(range(min = 0.0, max = 3.6e12))]
+    pub accept_ns: f64,
+}
+
+impl TlsCosts {
+    /// Whether nothing is known of them.
+    pub fn is_free(&self) -> bool {
+        *self == TlsCosts::default()
+    }
+
+    /// Those of a full handshake, or of one by a ticket.
+    pub fn of(&self, resumed: bool) -> HandshakeCosts {
+        if resumed { self.resumed } else { self.full }
+    }
+}
+
+impl HandshakeCosts {
+    /// What both ends take, one after the other.
+    pub fn span(&self) -> Span {
+        Span::from_nanos((self.connect_ns + self.accept_ns) as u64)
+    }
 }
 
 /// What replies cost: measured as a part of the exchange, since nobody replies without a request.
@@ -313,6 +370,7 @@ impl Default for CpuRules {
             io_threads: 1,
             scaling: Vec::new(),
             wake_ns: 0.0,
+            sleep_ns: 0.0,
             rest_cores: 0.0,
         }
     }
@@ -345,6 +403,7 @@ impl Calibration {
             pacing: Pacing::default(),
             memory: MemoryRules::default(),
             carriers: BTreeMap::new(),
+            tls: TlsCosts::default(),
             work: WorkCosts::default(),
             messages: MessageCosts::default(),
         }
@@ -441,7 +500,7 @@ mod tests {
 
     #[test]
     fn a_cost_has_a_fixed_part_a_part_per_byte_and_a_residual() {
-        let plain = Cost { fixed_ns: 100.0, ns_per_byte: 0.5, eased: 0.4, residual: Vec::new() };
+        let plain = Cost { fixed_ns: 100.0, ns_per_byte: 0.5, eased: 0.4, ..Cost::default() };
         let (mut drawn, untouched) = (random(), random());
         assert_eq!(plain.draw(1000, 0.0, &mut drawn), 600.0);
         assert_eq!(plain.draw(1000, 0.5, &mut drawn), 580.0, "half of the 40 % that fall away");
@@ -464,7 +523,7 @@ mod tests {
     #[test]
     fn nonsense_is_named_by_its_key() {
         type Spoil = fn(&mut Calibration);
-        let table: [(&str, Spoil); 16] = [
+        let table: [(&str, Spoil); 20] = [
             ("host.id", |c| c.host.id.clear()),
             ("cpu.period", |c| c.cpu.period = Span::ZERO),
             ("cpu.period", |c| c.cpu.period = Span::from_secs(2)),
@@ -472,6 +531,14 @@ mod tests {
             ("cpu.scaling", |c| c.cpu.scaling = vec![1.0, 0.0]),
             ("carriers.udp.send.eased", |c| c.carriers.entry(Carrier::Udp).or_default().send.eased = 1.0),
             ("cpu.wake_ns", |c| c.cpu.wake_ns = -1.0),
+            ("cpu.sleep_ns", |c| c.cpu.sleep_ns = -1.0),
+            ("pacing.due_ns", |c| c.pacing.due_ns = f64::NAN),
+            ("carriers.udp.closing", |c| c.carriers.entry(Carrier::Udp).or_default().closing = 1.5),
+            ("carriers.http1.paused.receive.ns_per_byte", |c| {
+                let receive = Cost { ns_per_byte: -1.0, ..Cost::default() };
+                c.carriers.entry(Carrier::Http1).or_default().paused =
+                    Some(ReplyCosts { receive, ..ReplyCosts::default() });
+            }),
             ("cpu.rest_cores", |c| c.cpu.rest_cores = 1.5),
             ("pacing.quantum", |c| c.pacing.quantum = Some(Span::from_secs(1))),
             ("pacing.late_ns", |c| c.pacing.late_ns = vec![2.0, 1.0]),

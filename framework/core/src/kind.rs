@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::actor::Pool;
+use crate::dialogue::{Casting, Conversations};
 use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
 use crate::payload::Recipe;
 use crate::plan::{Carrier, RunInfo};
-use crate::recording::{Recording, TemplateRequest};
+use crate::recording::{Recording, Side, TemplateRequest};
 use crate::rng::RngStream;
 use crate::sender::SenderParams;
 use crate::subject::Plane;
@@ -78,6 +79,23 @@ pub trait Kind: 'static {
         let _ = (params, frames);
         None
     }
+
+    /// What a sender has to agree on with the one that it converses with; `None` for one that only sends.
+    fn meeting(params: &Self::Params) -> Option<Meeting> {
+        let _ = params;
+        None
+    }
+}
+
+/// Two senders that converse: each is the other's `to`, and takes what it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meeting {
+    /// Which side it is.
+    pub side: Side,
+    /// What one instance plays beside the template.
+    pub casting: Casting,
+    /// What both have to have alike: a key, and its value in words.
+    pub alike: Vec<(&'static str, String)>,
 }
 
 /// Something that is wrong with a kind's own keys.
@@ -125,6 +143,11 @@ pub trait Build: Debug + Send + Sync {
         let _ = frames;
         None
     }
+
+    /// See [`Kind::meeting`].
+    fn meeting(&self) -> Option<Meeting> {
+        None
+    }
 }
 
 /// The parameters of kind `K`.
@@ -151,6 +174,10 @@ impl<K: Kind> Build for Decoded<K> {
 
     fn template(&self, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
         K::template(&self.0, frames)
+    }
+
+    fn meeting(&self) -> Option<Meeting> {
+        K::meeting(&self.0)
     }
 }
 
@@ -266,6 +293,10 @@ pub struct Weight {
     pub bytes_max: u32,
     /// Core time that the experiment asks for, for each.
     pub compute: Span,
+    /// Time that each takes without any core: what a receiver waits before it answers.
+    pub pause: Span,
+    /// How many are handled at the same time by one member, if there is a bound.
+    pub at_once: Option<u32>,
     /// Whether a frame is encoded for each while the run goes on.
     pub encode: bool,
     /// Whether each is decoded.
@@ -350,6 +381,14 @@ pub trait Wiring {
     /// # Errors
     /// When it cannot be found or read, or its packets do not fit what is asked for.
     fn recording(&mut self, request: &TemplateRequest) -> Result<Recording, BuildError> {
+        Err(BuildError::of("template", format!("`{}`: there are no templates here", request.template)))
+    }
+    /// Reads what one side of a template's conversations says, and adds how its packets are rendered to the recipe table.
+    ///
+    /// # Errors
+    /// When it cannot be found or read, or holds no conversations.
+    fn conversations(&mut self, request: &TemplateRequest, casting: &Casting) -> Result<Conversations, BuildError> {
+        let _ = casting;
         Err(BuildError::of("template", format!("`{}`: there are no templates here", request.template)))
     }
     /// Names a counter or value of the group; one per group, never per member.

@@ -5,7 +5,7 @@
 //! simulator and the emulator are two such engines.
 //!
 //! Reading order: [`time`] and [`units`]; [`actor`], [`event`] and [`outbox`] (the interface);
-//! [`exchange`], [`payload`], [`flow`] and [`recording`] (what travels); [`subject`], [`message`] and [`messages`] (what is
+//! [`exchange`], [`payload`], [`flow`], [`recording`] and [`dialogue`] (what travels); [`subject`], [`message`] and [`messages`] (what is
 //! said), [`steer`] and [`life`] (what changes on the way); [`kind`], [`plan`] and [`assembly`] (how a run is put together); [`parts`] (what both engines share);
 //! [`run`] (what an engine hands back).
 
@@ -13,6 +13,7 @@ pub mod actor;
 pub mod arrivals;
 pub mod assembly;
 pub mod calibration;
+pub mod dialogue;
 pub mod distribution;
 pub mod dscp;
 pub mod event;

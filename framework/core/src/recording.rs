@@ -107,4 +107,6 @@ pub struct FramePlace {
     pub seq: u64,
     /// Its length as it was sent.
     pub bytes: u32,
+    /// Whether it may be sent again, so that another one like it is no duplicate of it.
+    pub repeats: bool,
 }

@@ -185,17 +185,24 @@ impl Simulation {
         let Simulation { pools, outbox, world, witness, at_work, .. } = self;
         if let Some(at) = world.place_of_living(actor) {
             let (mut head, mut times) = (Head::default(), Times::default());
-            let event = world.event(what, &mut head, &mut times);
             if let Some(witness) = witness {
-                witness.event(world.now, ActorId(actor), &event);
+                show(witness.as_mut(), world, actor, what);
             }
             *at_work = Some((actor, what));
-            pools[at.group].handle(at.index, world.now, event, outbox);
+            // made where it is handed over: a copy of what was just written costs more than making it
+            pools[at.group].handle(at.index, world.now, world.event(what, &mut head, &mut times), outbox);
             *at_work = None;
             world.apply(at, outbox, sink);
         }
         world.release(what);
     }
+}
+
+/// Shows a witness the event that an actor is about to have.
+#[cold]
+fn show(witness: &mut dyn Witness, world: &World, actor: u32, what: What) {
+    let (mut head, mut times) = (Head::default(), Times::default());
+    witness.event(world.now, ActorId(actor), &world.event(what, &mut head, &mut times));
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

@@ -210,13 +210,16 @@ impl World {
     }
 
     /// The next event, if any is left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Entry> {
-        let entry = self.queue.pop()?;
-        let at = Time::from_nanos(entry.time());
-        if at > self.until {
-            return self.halt(entry);
+        let mut entry = self.queue.pop()?;
+        while entry.time() > self.until.as_nanos() {
+            if self.halt(entry.by_words()) {
+                return None;
+            }
+            entry = self.queue.pop()?;
         }
+        let at = Time::from_nanos(entry.time());
         assert!(at >= self.now, "time moved back from {} to {at}", self.now);
         if at.as_nanos() >> BEAT_BITS > self.now.as_nanos() >> BEAT_BITS {
             self.events_before = self.events;
@@ -254,6 +257,9 @@ impl World {
                 return None;
             }
             let (key, due) = self.fire(&entry)?;
+            if self.costs.is_some() {
+                self.fired(entry.source());
+            }
             self.fold(&entry);
             return Some((entry.source(), What::Timer { key, due }));
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rehearsal_core::calibration::{Calibration, CarrierCosts, Cost};
+use rehearsal_core::calibration::{Calibration, CarrierCosts, Cost, ReplyCosts};
 use rehearsal_core::plan::Carrier;
 
 use super::super::shape::{Part, Shape};
@@ -66,7 +66,7 @@ pub fn of(calibration: &Calibration, quick: bool) -> Vec<Point> {
             let part = parts[0];
             let plain = Shape::plain(Carrier::Http1, kept, part, seconds);
             let shape = Shape { parts: parts.clone(), pause, ..plain };
-            let most = most(costs, &shape);
+            let most = most(costs, calibration.pacing.due_ns, &shape);
             let how = connection(kept);
             for load in LOADS {
                 let name = format!("{name}, {how}, {:.0} %", load * 100.0);
@@ -103,15 +103,13 @@ fn scenarios() -> [(&'static str, Vec<Part>, Duration); 3] {
     ]
 }
 
-/// Exchanges per second of a shape at which the first of both ends is busy all the time, by the calibration.
-pub fn most(costs: &CarrierCosts, shape: &Shape) -> f64 {
+/// Exchanges per second of a shape at which the first of both ends is busy all the time, by the calibration; `due_ns` is the
+/// sender's for each.
+pub fn most(costs: &CarrierCosts, due_ns: f64, shape: &Shape) -> f64 {
     let of = |cost: &Cost, bytes: f64| cost.mean(bytes, 1.0);
     let reply = |which: fn(&CarrierCosts) -> &Cost| of(which(costs), REPLY_BYTES);
     let answered = reply(|c| c.reply.as_ref().map_or(&c.send, |r| &r.send));
     let heard = reply(|c| c.reply.as_ref().map_or(&c.receive, |r| &r.receive));
-    let of_connection = |cost: &Cost| if shape.kept { 0.0 } else { of(cost, 0.0) };
-    let connect = of_connection(&costs.connect);
-    let accept = of_connection(costs.accept.as_ref().unwrap_or(&costs.connect));
     let all = shape.rate().unwrap_or(1.0);
     let mean = |cost: &Cost| -> f64 {
         let weighted = shape
@@ -120,8 +118,13 @@ pub fn most(costs: &CarrierCosts, shape: &Shape) -> f64 {
             .map(|part| part.rate.unwrap_or(0.0) * f64::from(part.streams) * of(cost, f64::from(part.bytes)));
         weighted.sum::<f64>() / all
     };
-    let sender = mean(&costs.send) + heard + connect;
-    let receiver = mean(&costs.receive) + answered + accept;
+    let connected = |cost: &Cost| if shape.kept { 0.0 } else { mean(cost) };
+    let paused = |which: fn(&ReplyCosts) -> &Cost| {
+        costs.paused.as_ref().filter(|_| !shape.pause.is_zero()).map_or(0.0, |paused| mean(which(paused)))
+    };
+    let sender = due_ns + mean(&costs.send) + heard + connected(&costs.connect) + paused(|p| &p.receive);
+    let accept = connected(costs.accept.as_ref().unwrap_or(&costs.connect));
+    let receiver = mean(&costs.receive) + answered + accept + paused(|p| &p.send);
     1e9 / sender.max(receiver).max(1.0)
 }
 
@@ -150,9 +153,9 @@ pub(super) mod tests {
         let part = Part { bytes: 100_000, streams: 1, rate: Some(1.0) };
         let kept = Shape::plain(Carrier::Http1, true, part, 3);
         // the receiver: 10 µs + 100,000 × 0.1 ns for the request, 10 µs for the reply
-        assert!((most(costs, &kept) - 1e9 / 30_000.0).abs() < 0.01, "{}", most(costs, &kept));
+        assert!((most(costs, 0.0, &kept) - 1e9 / 30_000.0).abs() < 0.01, "{}", most(costs, 0.0, &kept));
         let fresh = Shape { kept: false, ..kept };
-        assert!((most(costs, &fresh) - 1e9 / 50_000.0).abs() < 0.01);
+        assert!((most(costs, 0.0, &fresh) - 1e9 / 50_000.0).abs() < 0.01);
     }
 
     #[test]

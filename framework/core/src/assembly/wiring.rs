@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Assembly, MediaSource, Serve, Subscription};
+use super::{Assembly, CastPackets, MediaSource, Serve, Subscription};
+use crate::dialogue::{Casting, Conversations};
 use crate::ids::{MediaId, MetricId, RecipeId, SubjectId};
 use crate::kind::{BuildError, FrameRequest, Frames, MetricName, StreamSpec, Targets, Weight, Wiring};
 use crate::payload::{Payload, Recipe};
@@ -138,6 +139,14 @@ impl Wiring for GroupWiring<'_> {
         let recipe = self.recipe(found.recipe);
         self.frames = request.frames.then_some(recipe);
         Ok(Recording { recipe, packets: found.packets, streams: found.streams, period: found.period })
+    }
+
+    fn conversations(&mut self, request: &TemplateRequest, casting: &Casting) -> Result<Conversations, BuildError> {
+        let CastPackets { recipe, repertoire, bytes, count } =
+            self.media.conversations(&self.plan.base, request, casting)?;
+        let recipe = self.recipe(recipe);
+        self.frames = request.frames.then_some(recipe);
+        Ok(Conversations { recipe, repertoire, bytes, count })
     }
 
     fn metric_named(&mut self, name: MetricName) -> MetricId {

@@ -23,6 +23,10 @@ impl Calibration {
             let name = serde_name(*carrier);
             costs.check(&format!("carriers.{name}"))?;
         }
+        for (name, costs) in [("full", self.tls.full), ("resumed", self.tls.resumed)] {
+            within(&format!("tls.{name}.connect_ns"), costs.connect_ns, FIXED_NS_MAX)?;
+            within(&format!("tls.{name}.accept_ns"), costs.accept_ns, FIXED_NS_MAX)?;
+        }
         self.work.encode.check("work.encode")?;
         self.work.decode.check("work.decode")?;
         for (key, span) in [("messages.control", self.messages.control), ("messages.broker", self.messages.broker)] {
@@ -65,6 +69,7 @@ impl CpuRules {
             return Err(wrong("cpu.scaling", "each value is a share of one core's speed, above 0 and at most 2"));
         }
         within("cpu.wake_ns", self.wake_ns, FIXED_NS_MAX)?;
+        within("cpu.sleep_ns", self.sleep_ns, FIXED_NS_MAX)?;
         within("cpu.rest_cores", self.rest_cores, 1.0)
     }
 }
@@ -74,6 +79,7 @@ impl Pacing {
         if self.quantum.is_some_and(|quantum| quantum > QUANTUM_MAX) {
             return Err(wrong("pacing.quantum", format!("must be at most {QUANTUM_MAX}, as `--quantum` of `emulate`")));
         }
+        within("pacing.due_ns", self.due_ns, FIXED_NS_MAX)?;
         quantiles("pacing.late_ns", &self.late_ns, FIXED_NS_MAX)
     }
 }
@@ -84,10 +90,12 @@ impl CarrierCosts {
         self.receive.check(&format!("{key}.receive"))?;
         self.connect.check(&format!("{key}.connect"))?;
         self.accept.iter().try_for_each(|accept| accept.check(&format!("{key}.accept")))?;
-        if let Some(reply) = &self.reply {
-            reply.send.check(&format!("{key}.reply.send"))?;
-            reply.receive.check(&format!("{key}.reply.receive"))?;
+        for (name, costs) in [("reply", &self.reply), ("paused", &self.paused)] {
+            let Some(costs) = costs else { continue };
+            costs.send.check(&format!("{key}.{name}.send"))?;
+            costs.receive.check(&format!("{key}.{name}.receive"))?;
         }
+        within(&format!("{key}.closing"), self.closing, 1.0)?;
         quantiles(&format!("{key}.wake.idle_ns"), &self.wake.idle_ns, FIXED_NS_MAX)?;
         quantiles(&format!("{key}.wake.nap_ns"), &self.wake.nap_ns, FIXED_NS_MAX)?;
         quantiles(&format!("{key}.wake.busy_ns"), &self.wake.busy_ns, FIXED_NS_MAX)?;

@@ -135,33 +135,32 @@ impl Lane {
     /// Takes the first.
     #[inline]
     pub(super) fn pop(&mut self, chunks: &mut Chunks) -> Option<Entry> {
-        self.take(chunks).map(|(first, _)| first)
+        self.take(chunks, &mut 0)
     }
 
-    /// Takes the first, and tells the key of the next.
-    #[inline]
-    pub(super) fn take(&mut self, chunks: &mut Chunks) -> Option<(Entry, Option<u128>)> {
+    /// Takes the first, and tells the key of the next, or the highest of all if there is none.
+    #[inline(always)]
+    pub(super) fn take(&mut self, chunks: &mut Chunks, next: &mut u128) -> Option<Entry> {
         let chunk = chunks.all.get(self.first as usize)?;
-        let (entry, at) = (chunk.entries[self.at as usize], self.at + 1);
+        let (entry, at) = (chunk.entries[self.at as usize].by_words(), self.at + 1);
         self.len -= 1;
         self.at = at;
-        if at < chunk.len {
-            return Some((entry, Some(chunk.entries[at as usize].key())));
-        }
-        self.turn(chunks);
-        Some((entry, self.first(chunks).map(Entry::key)))
+        *next = if at < chunk.len { chunk.entries[at as usize].key() } else { self.turn(chunks) };
+        Some(entry)
     }
 
-    /// Goes on to the next chunk.
+    /// Goes on to the next chunk; the key of its first, or the highest of all.
     #[inline(never)]
-    fn turn(&mut self, chunks: &mut Chunks) {
+    fn turn(&mut self, chunks: &mut Chunks) -> u128 {
         let next = chunks.at(self.first).link;
         chunks.release(self.first);
         (self.first, self.at) = (next, 0);
-        match chunks.all.get(next as usize) {
-            Some(chunk) => chunks.expect(chunk.link),
-            None => self.last = NONE,
-        }
+        let Some(chunk) = chunks.all.get(next as usize) else {
+            self.last = NONE;
+            return u128::MAX;
+        };
+        chunks.expect(chunk.link);
+        chunk.entries[0].key()
     }
 
     /// One of the first, `places` behind the very first; at most a chunk away.

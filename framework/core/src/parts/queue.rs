@@ -83,7 +83,7 @@ impl Queue {
     }
 
     /// Takes the first event.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<Entry> {
         if self.stale {
             self.stale = false;
@@ -94,11 +94,11 @@ impl Queue {
             self.stale = true;
             self.rest.pop(&mut self.chunks)?
         } else {
-            let (taken, next) = self.lanes[first].take(&mut self.chunks)?;
-            self.fronts[first] = match next {
-                Some(key) => key,
-                None => self.emptied(first),
-            };
+            let taken = self.lanes[first].take(&mut self.chunks, &mut self.fronts[first])?;
+            if self.fronts[first] == NONE {
+                // it is empty: anything may be added to it
+                self.backs[first] = 0;
+            }
             taken
         };
         self.len -= 1;
@@ -132,13 +132,6 @@ impl Queue {
             Some(lane) => lane.ahead(&self.chunks, places),
             None => self.rest.ahead(places),
         }
-    }
-
-    /// A lane is empty: anything may be added to it.
-    #[inline]
-    fn emptied(&mut self, lane: usize) -> u128 {
-        self.backs[lane] = 0;
-        NONE
     }
 
     /// Drops what `keep` does not want.

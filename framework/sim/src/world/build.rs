@@ -39,6 +39,7 @@ impl World {
         subjects.forget_names();
         let Cast { pools, nodes, groups, seats, timers } = Cast::of(&plan, groups, &options);
         let known = options.calibration.as_deref().map(|c| c.messages).unwrap_or_default();
+        let tls = options.calibration.as_deref().map(|c| c.tls).unwrap_or_default();
         let world = World {
             now: Time::ZERO,
             phase: Phase::Running,
@@ -59,7 +60,7 @@ impl World {
             made: Slab::default(),
             flights: Slab::default(),
             flows: Slab::default(),
-            links: Links::all(nodes.len()),
+            links: Links::all(nodes.len()).with_handshakes(tls.full.span(), tls.resumed.span()),
             arrivals: Arrivals::default(),
             broker: options.broker.or(known.broker),
             control: known.control.unwrap_or(CONTROL_LATENCY),

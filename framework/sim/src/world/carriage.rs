@@ -176,9 +176,9 @@ impl World {
     /// The receiver's node works on the reply first.
     fn labour_of_reply(&mut self, slot: u32) {
         let x = self.exchanges.at(slot);
-        let (node, path, bytes) = (self.node_of(x.to), x.path, x.outcome.reply_bytes);
+        let (node, path) = (self.node_of(x.to), x.path);
         let carrier = self.links.at(path).carrier;
-        let nanos = self.reply_cost(node, carrier, bytes);
+        let nanos = self.reply_cost(node, carrier, slot);
         self.compute(node, Lane::Traffic, nanos, Task::Reply(slot));
     }
 }

@@ -48,6 +48,12 @@ pub(super) struct Desk {
     epoch: u32,
     /// When a piece of work was done last.
     worked: Option<Time>,
+    /// How often it was woken since the last sample.
+    pub woken: u64,
+    /// Core time of falling asleep and waking up, beside that of the pieces of work, ns.
+    pub asleep: f64,
+    /// Core time of a timer that was fired just now, ns: it is worked off with what is sent for it.
+    pub fired: f64,
     load: Load,
 }
 
@@ -114,6 +120,9 @@ impl Desk {
             armed: Time::MAX,
             epoch: 0,
             worked: None,
+            woken: 0,
+            asleep: 0.0,
+            fired: 0.0,
             load: Load::default(),
         }
     }
@@ -142,7 +151,7 @@ impl World {
     /// Puts a piece of work on a node's cores that needs `nanos` of a core that runs alone.
     #[inline]
     pub(super) fn compute(&mut self, node: u32, lane: Lane, nanos: f64, task: Task) {
-        let nanos = nanos + self.waking(node, lane);
+        let nanos = nanos + self.woken(node, lane);
         let desk = &mut self.nodes[node as usize].desk;
         let nanos = (nanos / desk.speed).max(0.0);
         desk.cores.submit(self.now, lane, nanos, task);
@@ -151,11 +160,18 @@ impl World {
 
     /// Core time of waking up, if the node sleeps: it does when nothing is left to do, and nothing was done just now.
     #[inline]
-    fn waking(&self, node: u32, lane: Lane) -> f64 {
+    fn woken(&mut self, node: u32, lane: Lane) -> f64 {
         let Some(costs) = &self.costs else { return 0.0 };
-        let desk = &self.nodes[node as usize].desk;
-        let sleeps = lane == Lane::Traffic && desk.cores.idle() && desk.worked != Some(self.now);
-        if sleeps { costs.calibration.cpu.wake_ns } else { 0.0 }
+        let desk = &mut self.nodes[node as usize].desk;
+        if lane != Lane::Traffic || !desk.cores.idle() || desk.worked == Some(self.now) {
+            return 0.0;
+        }
+        let rules = &costs.calibration.cpu;
+        desk.woken += 1;
+        // what was before its first message is nobody's
+        let slept = desk.worked.map_or(0.0, |worked| self.now.since(worked).as_nanos() as f64);
+        desk.asleep += rules.sleep_ns.min(slept);
+        rules.wake_ns
     }
 
     /// How long that work takes if nothing else is done: whole nanoseconds, as all ends are.

@@ -110,19 +110,26 @@ impl World {
         let (load, random) = (state.desk.load(self.now), &mut state.store.random);
         let mut nanos = costs.send.draw(bytes, load, random);
         if connect {
-            nanos += costs.connect.draw(0, load, random);
+            nanos += costs.connect.draw(bytes, load, random) * (1.0 - costs.closing);
         }
         (nanos > 0.0).then_some(nanos)
     }
 
-    /// Core time to send a reply of `bytes` over `carrier` from `node`, ns.
-    pub(super) fn reply_cost(&mut self, node: u32, carrier: Carrier, bytes: u32) -> f64 {
+    /// Core time to send the reply of an exchange from `node`, ns.
+    pub(super) fn reply_cost(&mut self, node: u32, carrier: Carrier, slot: u32) -> f64 {
+        let x = self.exchanges.at(slot);
+        let (bytes, asked, paused) = (x.outcome.reply_bytes, x.request.payload.bytes, x.arrived < self.now);
         let Some(costs) = self.costs.as_mut().and_then(|costs| costs.of(Way::Reply, carrier, bytes)) else {
             return 0.0;
         };
-        let cost = costs.reply.as_ref().map_or(&costs.send, |reply| &reply.send);
         let state = &mut self.nodes[node as usize];
-        cost.draw(bytes, state.desk.load(self.now), &mut state.store.random)
+        let (load, random) = (state.desk.load(self.now), &mut state.store.random);
+        let mut nanos = costs.reply.as_ref().map_or(&costs.send, |reply| &reply.send).draw(bytes, load, random);
+        if let Some(more) = costs.paused.as_ref().filter(|_| paused) {
+            self.exchanges.at_mut(slot).paused = true;
+            nanos += more.send.draw(asked, load, random);
+        }
+        nanos
     }
 
     /// Whether each attempt on a path opens a connection of its own.
@@ -194,13 +201,19 @@ impl World {
         }
         let mut nanos = 0.0;
         let fresh = way == Way::Request && self.fresh(slot);
+        let paused = way == Way::Reply && self.exchanges.at(slot).paused;
+        let asked = if paused { self.exchanges.at(slot).request.payload.bytes } else { 0 };
         if let Some(costs) = self.costs.as_mut().and_then(|costs| costs.of(way, carrier, bytes)) {
             let state = &mut self.nodes[node as usize];
             let (load, random) = (state.desk.load(self.now), &mut state.store.random);
             let reply = costs.reply.as_ref().filter(|_| way == Way::Reply);
             nanos = reply.map_or(&costs.receive, |reply| &reply.receive).draw(bytes, load, random);
+            if let Some(more) = costs.paused.as_ref().filter(|_| paused) {
+                nanos += more.receive.draw(asked, load, random);
+            }
             if fresh {
-                nanos += costs.accept.as_ref().unwrap_or(&costs.connect).draw(0, load, random);
+                nanos +=
+                    costs.accept.as_ref().unwrap_or(&costs.connect).draw(bytes, load, random) * (1.0 - costs.closing);
             }
         }
         self.compute(node, Lane::Traffic, nanos, task);
@@ -237,7 +250,28 @@ impl World {
         if hidden > 0.0 {
             self.compute(self.node_of(to), Lane::Traffic, hidden, Task::Unseen);
         }
+        self.closed(slot, false);
         self.carry(slot)
+    }
+
+    /// An end of an exchange is through: a connection of its own is closed there.
+    pub(super) fn closed(&mut self, slot: u32, sender: bool) {
+        let x = self.exchanges.at(slot);
+        let (path, bytes, node) = (x.path, x.request.payload.bytes, self.node_of(if sender { x.from } else { x.to }));
+        let carrier = self.links.at(path).carrier;
+        let Some(costs) = self.costs.as_ref().and_then(|costs| costs.calibration.carriers.get(&carrier)) else {
+            return;
+        };
+        let (share, accept) = (costs.closing, costs.accept.as_ref().unwrap_or(&costs.connect));
+        let cost = if sender { &costs.connect } else { accept };
+        if share <= 0.0 || cost.is_free() {
+            return;
+        }
+        let load = self.nodes[node as usize].desk.load(self.now);
+        let nanos = cost.mean(bytes.into(), load) * share;
+        if self.fresh(slot) {
+            self.compute(node, Lane::Traffic, nanos, Task::Unseen);
+        }
     }
 
     /// The sender's node holds the payload until the attempt ends, and both ends have a connection for it.

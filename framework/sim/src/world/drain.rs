@@ -76,18 +76,18 @@ impl World {
         }
     }
 
-    /// Virtual time was to stop before `entry`: the run drains from there on, unless it does so already.
+    /// Virtual time was to stop before `entry`: the run drains from there on. False if it does so already.
     #[cold]
-    pub(super) fn halt(&mut self, entry: Entry) -> Option<Entry> {
+    pub(super) fn halt(&mut self, entry: Entry) -> bool {
         let at = std::mem::replace(&mut self.until, Time::MAX);
         self.queue.push(entry);
         if self.phase != Phase::Running {
-            return self.pop();
+            return false;
         }
         self.now = self.now.max(at);
         self.halted_at = Some(self.now);
         self.stop_wanted = Some(StopReason::Interrupted);
-        None
+        true
     }
 
     /// Whoever looks on does not let time move: the run ends with a fault of the engine.

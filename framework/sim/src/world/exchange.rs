@@ -41,6 +41,8 @@ pub(super) struct Exchange {
     pub connected: bool,
     /// The receiver's node holds its payload.
     pub held: bool,
+    /// Its answer was not given at once, and costs what that costs.
+    pub paused: bool,
 }
 
 /// How far an attempt has come.
@@ -83,6 +85,7 @@ impl Exchange {
             moving: false,
             connected: false,
             held: false,
+            paused: false,
         }
     }
 

@@ -42,7 +42,7 @@ impl World {
     }
 
     /// An outcome comes up. A reply that somebody waits for may need some work first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn outcome(&mut self, actor: u32, slot: u32) -> Option<(u32, What)> {
         let (local, slot) = (slot & LOCAL != 0, slot & !LOCAL);
         if !local && self.costs.is_some() && !self.exchanges.at(slot).decided {
@@ -55,11 +55,12 @@ impl World {
 
     /// A reply has been taken.
     pub(super) fn heard(&mut self, slot: u32) -> Option<(u32, What)> {
+        self.closed(slot, true);
         self.conclude(self.exchanges.at(slot).from, slot, false)
     }
 
     /// An attempt has ended: the books first, then the gate, then the actor.
-    #[inline]
+    #[inline(always)]
     fn conclude(&mut self, actor: u32, slot: u32, local: bool) -> Option<(u32, What)> {
         let stopping = self.phase != Phase::Running;
         let x = self.exchanges.at_mut(slot);

@@ -3,9 +3,11 @@
 
 use rehearsal_core::parts::heap::Entry;
 use rehearsal_core::{Span, Time};
+use rehearsal_models::compute::Lane;
 
 use super::World;
 use super::class::{Class, words};
+use super::cores::Task;
 
 /// The generator of one node.
 #[derive(Debug, Default)]
@@ -93,6 +95,32 @@ impl World {
             let Held { actor, mark, key, due } = held;
             let key = self.timers.overdue(actor, key, due);
             self.push(self.now, Class::Timer, actor, words(mark, key));
+        }
+    }
+
+    /// A timer of a sender was fired: what that costs is worked off with what it sends, or at last with the next one.
+    pub(super) fn fired(&mut self, actor: u32) {
+        let Some(costs) = &self.costs else { return };
+        let nanos = costs.calibration.pacing.due_ns;
+        let (group, _) = self.place(actor);
+        if nanos > 0.0 && self.groups[group].sends && self.start.is_some() {
+            let node = self.groups[group].node;
+            self.unsent(node);
+            self.nodes[node as usize].desk.fired = nanos;
+        }
+    }
+
+    /// What a timer that was fired just now costs, if nobody has worked it off; who takes it owes it.
+    #[inline]
+    pub(super) fn take_fired(&mut self, node: u32) -> f64 {
+        std::mem::take(&mut self.nodes[node as usize].desk.fired)
+    }
+
+    /// A timer was fired and nothing left for it.
+    pub(super) fn unsent(&mut self, node: u32) {
+        let nanos = self.take_fired(node);
+        if nanos > 0.0 {
+            self.compute(node, Lane::Traffic, nanos, Task::Unseen);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{What, World};
 
 impl World {
     /// A request reaches its receiver's node, which may have to work on it first.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arrive(&mut self, actor: u32, slot: u32) -> Option<(u32, What)> {
         if self.costs.is_some() {
             let node = self.node_of(actor);
@@ -20,7 +20,7 @@ impl World {
     }
 
     /// A request reaches its receiver; one that is dead fails it at once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(&mut self, slot: u32) -> Option<(u32, What)> {
         let now = self.now;
         let x = self.exchanges.at_mut(slot);

@@ -60,6 +60,9 @@ impl World {
             Admission::Wait => x.stage = Stage::Waiting,
             Admission::Full => {
                 group.ledger.tally.queue_full += 1;
+                // many of these are found at once
+                let node = group.node;
+                self.take_fired(node);
                 self.decide(slot, Status::Unsent);
             }
         }
@@ -108,7 +111,8 @@ impl World {
         if let Some(nanos) = self.send_cost(node, carrier, bytes, connects) {
             let cost = self.alone(node, nanos);
             self.exchanges.at_mut(slot).cost = cost;
-            self.compute(node, Lane::Traffic, nanos, Task::Send(slot));
+            let fired = self.take_fired(node);
+            self.compute(node, Lane::Traffic, nanos + fired, Task::Send(slot));
         } else {
             self.dispatch(slot);
         }
@@ -150,11 +154,27 @@ impl World {
         let x = self.exchanges.at_mut(slot);
         let (set_up, window) = self.links.connect(self.now, x.path, x.to);
         (x.window, x.taken) = (window, true);
-        let from = x.from;
+        let (from, to) = (x.from, x.to);
+        if self.costs.is_some() {
+            self.shake_hands(from, to);
+        }
         if set_up.is_zero() {
             self.onto_link(slot);
         } else {
             self.push(self.now + set_up, Class::Carry, from, words(0, slot));
+        }
+    }
+
+    /// Charges both ends with the handshake of the connection that was just opened, if it had one; the connection waits for it
+    /// by itself.
+    fn shake_hands(&mut self, from: u32, to: u32) {
+        let (Some(resumed), Some(costs)) = (self.links.shaken(), &self.costs) else { return };
+        let cost = costs.calibration.tls.of(resumed);
+        for (actor, nanos) in [(from, cost.connect_ns), (to, cost.accept_ns)] {
+            if nanos > 0.0 {
+                let node = self.node_of(actor);
+                self.compute(node, Lane::Traffic, nanos, Task::Unseen);
+            }
         }
     }
 

@@ -85,7 +85,7 @@ impl World {
         let state = &mut self.nodes[row];
         let sample = HostSample { node: state.name.clone(), second, ..HostSample::default() };
         let Some(costs) = &mut self.costs else { return sample };
-        let seen = (state.desk.cores.busy(now), state.desk.cores.throttled(now).as_nanos(), now);
+        let seen = (state.desk.cores.busy(now) + state.desk.asleep, state.desk.cores.throttled(now).as_nanos(), now);
         let (busy, held, since) = std::mem::replace(&mut state.store.seen, seen);
         let wall = now.since(since).as_nanos() as f64;
         let used = state.desk.allowed.filter(|_| wall >= WALL_NS_MIN);
@@ -101,6 +101,7 @@ impl World {
             memory_bytes: Some(bytes),
             memory_percent: limit.map(|limit| bytes as f64 * 100.0 / limit as f64),
             throttled_ns: Some(seen.1 - held),
+            voluntary_switches: Some(std::mem::take(&mut state.desk.woken)),
             ..sample
         }
     }

@@ -98,7 +98,7 @@ impl World {
     }
 
     /// An expiry comes up: the timer and what it was set for, or `None` if it is stale.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fire(&mut self, entry: &Entry) -> Option<(TimerKey, Time)> {
         let (actor, mark, key) = (entry.source(), (entry.payload >> 32) as u32, entry.payload as u32);
         let overdue = if key & OVERDUE != 0 { self.timers.overdue.remove(&(actor, key)) } else { None };

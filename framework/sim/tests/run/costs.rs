@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use rehearsal_core::calibration::{Calibration, Cost, MemoryRules, Pacing, ReplyCosts, Saturation, Wake, WhenFull};
+use rehearsal_core::calibration::{
+    Calibration, Cost, HandshakeCosts, MemoryRules, Pacing, ReplyCosts, Saturation, TlsCosts, Wake, WhenFull,
+};
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::plan::{Carrier, Connection, HostPlan, LinkSpec, NodePlan, Plan};
+use rehearsal_core::plan::{Carrier, Connection, HostPlan, LinkSpec, NodePlan, Plan, TlsHandshake, TlsSpec};
 use rehearsal_core::run::RunEnd;
 use rehearsal_core::units::ByteSize;
 use rehearsal_core::{Request, Span, Status};
@@ -129,6 +131,93 @@ fn a_node_that_slept_pays_for_waking_up_and_one_at_work_does_not() {
     assert_eq!(lag, [5, 15, 25]);
 }
 
+/// The lab with one core for each node, whose load is known then.
+fn loads(is: &Sending) -> Plan {
+    let mut plan = lab(is, receiver(Serving::default()));
+    plan.nodes.iter_mut().for_each(|node| node.vcpu = Some(1.0));
+    plan
+}
+
+#[test]
+fn falling_asleep_uses_a_core_and_delays_nobody() {
+    let with = |sleep_ns: f64| {
+        let is = few(20);
+        let mut calibration = dear();
+        calibration.cpu.sleep_ns = sleep_ns;
+        let (_, kept) = run(loads(&is), calibration);
+        let of = |node: &str| -> (f64, u64) {
+            let of = kept.hosts.iter().filter(|host| host.node.starts_with(node));
+            of.fold((0.0, 0), |(cpu, woken), host| {
+                (cpu + host.cpu_percent.unwrap_or(0.0), woken + host.voluntary_switches.unwrap_or(0))
+            })
+        };
+        (micros(&is, |(_, o)| o.times.done.since(o.times.sent)), of("receiver"))
+    };
+    let ((free, (cpu, woken)), (slow, (dearer, again))) = (with(0.0), with(100_000.0));
+    assert_eq!((&free, free[0]), (&slow, 1060));
+    // for each of at least ten requests in a whole second, and after the pause of each
+    assert!(woken == again && woken >= 20 && woken.is_multiple_of(2), "{woken} {again}");
+    assert!(dearer > 2.0 * cpu, "{cpu} {dearer}");
+    // never longer than it has nothing to do, which is for two seconds and a little
+    let (_, (longest, _)) = with(1e9);
+    assert!(longest > 90.0 && longest < 250.0, "{longest}");
+}
+
+#[test]
+fn an_answer_after_a_pause_may_cost_more_at_both_ends() {
+    let service = |serving: Serving| {
+        let is = few(2);
+        let mut calibration = dear();
+        let cost = |fixed_ns, ns_per_byte| Cost { fixed_ns, ns_per_byte, ..Cost::default() };
+        calibration.carriers.entry(Carrier::Http1).or_default().paused =
+            Some(ReplyCosts { send: cost(3_000.0, 1.0), receive: fixed(5_000.0) });
+        run(lab(&is, receiver(serving)), calibration);
+        micros(&is, |(_, o)| o.times.done.since(o.times.sent))
+    };
+    // 1060 as without, 3 us and 1 us for the 1000 B of the request, 5 us at the sender
+    assert_eq!(service(Serving::default()), [1069, 1069]);
+    assert_eq!(service(Serving { pause: Span::ZERO, ..Serving::default() }), [60, 60], "given at once");
+}
+
+#[test]
+fn a_connection_may_be_closed_when_nobody_waits_any_more() {
+    let with = |closing: f64| {
+        let is = few(20);
+        let mut calibration = dear();
+        let http = calibration.carriers.entry(Carrier::Http1).or_default();
+        http.connect = Cost { ns_per_byte: 10.0, ..fixed(90_000.0) };
+        http.closing = closing;
+        let mut plan = loads(&is);
+        plan.links[0].connection = Connection::PerRequest;
+        let (_, kept) = run(plan, calibration);
+        let cpu: f64 = kept.hosts.iter().filter_map(|host| host.cpu_percent).sum();
+        (micros(&is, |(_, o)| o.times.done.since(o.times.sent)), cpu)
+    };
+    // 90 us and 10 us for 1000 B at each end
+    let (all, half) = (with(0.0), with(0.5));
+    assert_eq!((&all.0[..], &half.0[..]), (&[1260; 20][..], &[1160; 20][..]));
+    assert!(all.1 > 0.0 && (all.1 / half.1 - 1.0).abs() < 1e-3, "the same work: {} {}", all.1, half.1);
+}
+
+#[test]
+fn what_a_clock_makes_due_costs_its_sender_more() {
+    let cpu = |due_ns: f64, streams: u32| {
+        let is = Sending { streams, ..few(20) };
+        let mut calibration = dear();
+        calibration.pacing.due_ns = due_ns;
+        let (_, kept) = run(loads(&is), calibration);
+        let late = micros(&is, |(_, o)| o.times.sent.since(o.times.ready));
+        let service = micros(&is, |(_, o)| o.times.done.since(o.times.sent));
+        let sender = kept.hosts.iter().filter(|host| !host.node.starts_with("receiver"));
+        (sender.filter_map(|host| host.cpu_percent).sum::<f64>(), late, service)
+    };
+    let ((free, _, quick), (dearer, late, service)) = (cpu(0.0, 1), cpu(7_000.0, 1));
+    assert_eq!(service, quick, "it is no part of the service");
+    assert!(late.iter().all(|late| *late == 7), "{late:?}");
+    // sent and heard for 30 us each, and 7 us more
+    assert!((dearer / free - 37.0 / 30.0).abs() < 0.01, "{dearer} {free}");
+}
+
 #[test]
 fn a_node_at_rest_has_its_share_of_a_core() {
     let mut calibration = Calibration::free("rest");
@@ -146,7 +235,7 @@ fn a_calibrated_generator_wakes_by_its_quantum() {
         // due 0, 100.1, 200.2 and 300.3 ms after the start
         let is = Sending { gap: Some((Span::from_micros(100_100), false)), ..few(4) };
         let mut calibration = Calibration::free("paced");
-        calibration.pacing = Pacing { quantum: Some(Span::from_micros(quantum)), late_ns };
+        calibration.pacing = Pacing { quantum: Some(Span::from_micros(quantum)), late_ns, ..Pacing::default() };
         run(lab(&is, receiver(Serving::default())), calibration);
         (micros(&is, |(_, o)| o.times.sent.since(o.times.intended)), micros(&is, |(r, _)| r.at.since(r.intended)))
     };
@@ -239,6 +328,41 @@ fn cores_are_accounted_for_second_by_second() {
         expected.iter().map(|p| (p * 1e6).round()).collect::<Vec<_>>()
     );
     assert!((own.iter().sum::<f64>() - 170.0).abs() < 1e-6);
+}
+
+/// A handshake takes both ends 4.5 ms, so requests that are due meanwhile open connections of their own; without its costs one
+/// connection does, whatever the machine would make of it.
+#[test]
+fn handshakes_cost_both_ends_and_the_connection_waits_for_them() {
+    let tried = |carrier: Carrier, handshake: TlsHandshake, tls: TlsCosts| {
+        let is = Sending { gap: Some((Span::from_millis(4), false)), in_flight: 10, ..few(300) };
+        let spec = TlsSpec { handshake, ..TlsSpec::default() };
+        let link = LinkSpec { carrier, tls: Some(spec), ..LinkSpec::default() };
+        let one_core = |node: NodePlan| NodePlan { vcpu: Some(1.0), ..node };
+        let (sender, receiver) = (senders("s", 1, is.clone()), receiver(Serving::default()));
+        let plan = plan(vec![one_core(sender), one_core(receiver), services(1, None)], link);
+        let (end, kept) = run(plan, Calibration { tls, ..Calibration::free("shaken") });
+        let connections = &end.connections[0];
+        // per cent of a second
+        let busy = |node: &str| {
+            let seconds = kept.hosts.iter().filter(|host| host.node == node).filter_map(|host| host.cpu_percent);
+            (seconds.sum::<f64>() * 1000.0).round() / 1000.0
+        };
+        let service = micros(&is, |(_, o)| o.times.done.since(o.times.sent));
+        let late: Vec<u64> = service.into_iter().filter(|us| *us > 1000).collect();
+        ((connections.opened, connections.full), late, [busy("s"), busy("receiver")])
+    };
+    let costs = |connect_ns: f64, accept_ns: f64| HandshakeCosts { connect_ns, accept_ns };
+    let tls = TlsCosts { full: costs(3.1e6, 1.4e6), resumed: costs(1e6, 5e5) };
+    let (full, resumed) = (TlsHandshake::Full, TlsHandshake::Resumed);
+    assert_eq!(tried(Carrier::Http1, full, TlsCosts::default()), ((1, 1), vec![], [0.0, 0.0]));
+    // one is due 4 ms after the first, which is busy for 5.5 ms, and its answer waits until the sender's thread has computed the
+    // second handshake, at 7.1 ms; each costs 3.1 and 1.4 ms of a second
+    let two = ((2, 2), vec![7100, 5500], [0.62, 0.28]);
+    assert_eq!(tried(Carrier::Http1, full, tls), two);
+    assert_eq!(tried(Carrier::Http1, resumed, tls), two, "no ticket has come yet");
+    // one connection, for which all wait that are due before it is there
+    assert_eq!(tried(Carrier::Http3, full, tls), ((1, 1), vec![5500, 1500], [0.31, 0.14]));
 }
 
 /// Two nodes with a core each on a host of one core: each is half as fast, and what that costs it is lag.
