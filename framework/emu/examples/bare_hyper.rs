@@ -2,7 +2,8 @@
 //! connections. No actors, no schedule, no histogram: what `cargo xtask bench http` holds the engine against.
 //!
 //! ```text
-//! bare_hyper serve 127.0.0.1:8080
+//! bare_hyper serve 127.0.0.1:8080          # HTTP/1.1
+//! bare_hyper serve2 127.0.0.1:8080         # HTTP/2 in clear, by prior knowledge
 //! bare_hyper load 127.0.0.1:8080 32 5      # connections, seconds; one line of JSON on stdout
 //! ```
 
@@ -17,7 +18,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -32,25 +33,31 @@ fn main() -> Result<(), Failure> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match args[..] {
-        ["serve", address] => runtime.block_on(serve(address.parse()?)),
+        ["serve", address] => runtime.block_on(serve(address.parse()?, false)),
+        ["serve2", address] => runtime.block_on(serve(address.parse()?, true)),
         ["load", address, connections, seconds] => {
             let seconds = Duration::from_secs(seconds.parse()?);
             runtime.block_on(load(address.parse()?, connections.parse()?, seconds))
         }
-        _ => Err("usage: bare_hyper serve ADDRESS | load ADDRESS CONNECTIONS SECONDS".into()),
+        _ => Err("usage: bare_hyper serve|serve2 ADDRESS | load ADDRESS CONNECTIONS SECONDS".into()),
     }
 }
 
-async fn serve(address: SocketAddr) -> Result<(), Failure> {
+async fn serve(address: SocketAddr, two: bool) -> Result<(), Failure> {
     let listener = TcpListener::bind(address).await?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        let connection =
-            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(acknowledge));
+        let io = TokioIo::new(stream);
+        // a peer that goes away ends its connection and nothing else
         tokio::spawn(async move {
-            // a peer that goes away ends its connection and nothing else
-            let _ = connection.await;
+            if two {
+                let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(io, service_fn(acknowledge)).await;
+            } else {
+                let builder = hyper::server::conn::http1::Builder::new();
+                let _ = builder.serve_connection(io, service_fn(acknowledge)).await;
+            }
         });
     }
 }

@@ -125,7 +125,7 @@ pub enum EmuError {
     /// Whole frames need an interface, and there is none for them.
     #[error(
         "`{actor}` has a link with `carrier = \"frames\"`, which needs an interface of its node's own: add `--placement processes \
-         --network namespaces` (as root), or write `carrier = \"udp\"` for the payloads alone"
+         --network namespaces` (as root) or use agents with an `--interface`, or write `carrier = \"udp\"` for the payloads alone"
     )]
     Frames {
         /// The actor, `node/actor`.

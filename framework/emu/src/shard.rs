@@ -31,7 +31,7 @@ use crate::notes::Notes;
 use crate::sample::Sampler;
 use crate::store::Store;
 use crate::tcp::client::Lanes;
-use crate::udp::Sockets;
+use crate::udp::{Sockets, Waiting};
 use crate::world::{Actors, World};
 
 mod carriers;
@@ -99,6 +99,8 @@ pub(crate) struct State {
     jobs: Slab<work::Job>,
     store: Store,
     udp: Sockets,
+    /// Datagrams that leave with the shard.
+    waiting: Waiting,
     publishers: Publishers,
     topics: BTreeMap<SubjectId, Rc<str>>,
     flows: Vec<datagrams::Flow>,
@@ -261,6 +263,7 @@ impl Shard {
             jobs: Slab::default(),
             store,
             udp,
+            waiting: Waiting::default(),
             publishers: Publishers::default(),
             topics: BTreeMap::new(),
             flows: Vec::new(),
@@ -352,7 +355,7 @@ impl Shard {
     /// Local consequences first, then timers that are due, both up to a bound; then datagrams that waited for others leave.
     pub(crate) fn settle(&mut self) {
         self.settle_within_bounds();
-        self.state.udp.flush();
+        self.state.send_waiting();
     }
 
     fn settle_within_bounds(&mut self) {

@@ -19,7 +19,7 @@
 //!
 //! Datagrams from one port to one address that are due together leave in one call (UDP_SEGMENT of Linux, 64 at most), and a
 //! receiver takes what the kernel holds together in one call (UDP_GRO). Each one's header is written, read and checked all the
-//! same.
+//! same. Until then what is due waits in a line for each port ([`Waiting`]).
 
 use std::net::SocketAddr;
 
@@ -29,9 +29,11 @@ use rehearsal_core::{ActorId, Head, Time, Times};
 mod receive;
 mod rtp;
 mod sockets;
+mod waiting;
 
 pub(crate) use receive::{Reflector, receive};
 pub(crate) use sockets::{Origin, Reach, Sent, Sockets, TRAIN_MAX, Way};
+pub(crate) use waiting::{Leaving, Waiting};
 
 /// Bytes of the header, and the shortest payload on the wire.
 pub(crate) const HEADER_BYTES: usize = 32;

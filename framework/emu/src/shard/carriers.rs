@@ -254,12 +254,17 @@ impl State {
 
     /// Appends the bytes of a payload.
     pub(super) fn render_into(&self, payload: Payload, member: u32, out: &mut BytesMut) {
+        self.render_at(unix_ns(), payload, member, out);
+    }
+
+    /// The same, at a time that was read before.
+    pub(super) fn render_at(&self, epoch_ns: u64, payload: Payload, member: u32, out: &mut BytesMut) {
         let Some(recipe) = self.world.recipes.get(usize::from(payload.recipe.0)) else { return };
         let before = out.len();
         match recipe.shared(payload.seq) {
             Some(bytes) => out.extend_from_slice(&bytes),
             None => {
-                let cx = RenderContext { seq: payload.seq, member, epoch_ns: unix_ns(), bytes: payload.bytes };
+                let cx = RenderContext { seq: payload.seq, member, epoch_ns, bytes: payload.bytes };
                 recipe.render(cx, out);
             }
         }

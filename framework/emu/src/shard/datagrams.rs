@@ -11,11 +11,12 @@ use rehearsal_models::transport::Window;
 use super::State;
 use super::rides::{Cargo, Parcel};
 use super::timers::class;
-use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Origin, Reach, Sent, Sort, Stamp, Target, Way};
+use crate::udp::{By, DATAGRAM_BYTES_MAX, HEADER_BYTES, Origin, Sent, Sort, Stamp, Target, Way};
 
 mod arrivals;
 mod echoes;
 mod flows;
+mod leaving;
 mod outbound;
 
 pub(super) use echoes::Echo;
@@ -56,24 +57,28 @@ impl State {
 
     /// Sends and books one datagram. One without a way to its target is booked too, and lost.
     fn send_one(&mut self, row: usize, to: SubjectId, head: Head, (intended, at): (Time, Time), payload: Payload) {
-        let sent = self.now();
-        let books = &mut self.books[row];
+        let books = &self.books[row];
         let who = head.from.map_or(books.base, |a| a.0);
-        let (node, member) = (self.world.groups[books.group].node, books.first + who - books.base);
-        let start = self.world.start().unwrap_or(Time::ZERO);
+        let group = &self.world.groups[books.group];
+        let (node, dscp, member) = (group.node, group.dscp, books.first + who - books.base);
         let datagram = Datagram { to, stream: head.stream, seq: head.seq, intended, at, payload };
-        books.ledger.datagram(member, &datagram, sent, start);
-        let dscp = self.world.groups[self.books[row].group].dscp;
-        let Some(target) = self.datagram_target(node, to, dscp) else { return };
+        let target = self.datagram_target(node, to, dscp);
+        let path = target.and_then(|_| self.imposed_path(node, to));
         let origin = self.origin(row, head.stream);
-        let parcel = Parcel { origin, node, member, to, target, head, intended, sent, payload, dscp };
+        if let (Some(target @ Target { by: By::Address(_), outside: false, .. }), None) = (target, path) {
+            return self.queue_up(row, (who, member), (origin, dscp), target, datagram, None);
+        }
+        let (sent, start) = (self.now(), self.world.start().unwrap_or(Time::ZERO));
+        self.books[row].ledger.datagram(member, &datagram, sent, start);
+        let Some(target) = target else { return };
+        let parcel = Parcel { row, origin, node, member, to, target, head, intended, sent, payload, dscp };
         if target.outside {
             return self.post_outside(row, &parcel);
         }
         if !target.here {
             self.books[row].elsewhere += 1;
         }
-        match self.imposed_path(node, to) {
+        match path {
             None => self.post(&parcel),
             Some(path) => {
                 let cargo = Cargo::Datagram(Box::new(parcel));
@@ -85,33 +90,25 @@ impl State {
 
     /// Sends a datagram that no imposed link holds back, or no longer.
     pub(super) fn post(&mut self, parcel: &Parcel) {
-        let Parcel { origin, node, member, to, target, head, intended, sent, payload, dscp } = *parcel;
-        if let By::Frames(actor) = target.by {
-            return self.post_frame(parcel, actor);
-        }
-        let stamp = Stamp { run: self.world.run_hash, sort: Sort::OneWay, head, intended, sent };
-        let mut datagram = self.udp.buffer();
-        self.render_into(payload, member, &mut datagram);
-        datagram.resize(datagram.len().clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX), 0);
-        let speech = self.world.recipes.get(usize::from(payload.recipe.0)).and_then(|recipe| recipe.rtp());
-        stamp.write_as(speech, &mut datagram);
+        let Parcel { row, origin, node, member, to, target, head, intended, sent, payload, dscp } = *parcel;
         match target.by {
-            By::Address(to) => {
-                let way = Way { origin, to, dscp, sort: Reach::Receivers };
-                if speech.is_some() {
-                    // who listens on the loopback sees a train as one packet: speech is to be known as speech
-                    self.put_out(way, datagram.len(), datagram);
-                } else if let Err(why) = self.udp.load(way, datagram) {
-                    self.note_unsent(&why);
-                }
+            By::Frames(actor) => self.post_frame(parcel, actor),
+            By::Address(_) => {
+                let who = head.from.map_or(0, |a| a.0);
+                let datagram = Datagram { to, stream: head.stream, seq: head.seq, intended, at: intended, payload };
+                self.queue_up(row, (who, member), (origin, dscp), target, datagram, Some(sent));
             }
             By::Broker(line) => {
+                let mut datagram = self.udp.buffer();
+                self.render_into(payload, member, &mut datagram);
+                datagram.resize(datagram.len().clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX), 0);
+                let stamp = Stamp { run: self.world.run_hash, sort: Sort::OneWay, head, intended, sent };
+                stamp.write_as(self.speech(payload), &mut datagram);
                 if let Some((topic, _)) = self.topic_of(node, to) {
                     self.publishers.at(line).send(&*topic, &datagram);
                 }
                 self.udp.give_back(datagram);
             }
-            By::Frames(_) => {}
         }
     }
 

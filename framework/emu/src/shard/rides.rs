@@ -69,6 +69,8 @@ pub(super) enum Cargo {
 
 /// A datagram that has left its actor and not its node.
 pub(super) struct Parcel {
+    /// Row of its group's books.
+    pub row: usize,
     pub origin: Origin,
     pub node: usize,
     pub member: u32,

@@ -109,6 +109,8 @@ impl Shard {
         if self.state.closed {
             return;
         }
+        // what was due in this second is of this second
+        self.state.send_waiting();
         self.report_flows();
         self.state.look_at_clock();
         if self.state.world.options.telemetry {

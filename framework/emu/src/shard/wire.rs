@@ -41,11 +41,13 @@ impl State {
         let ledger = &mut self.books[row].ledger;
         ledger.tally.datagrams_received += 1;
         ledger.tally.bytes_received += u64::from(place.bytes);
-        // how long it was on the way nobody knows, nor how that varies
-        match self.arrived.arrive((to, from.0, place.stream), place.seq, now.as_nanos().cast_signed()).0 {
-            Place::InOrder => {}
-            Place::Reordered => ledger.tally.datagrams_reordered += 1,
-            Place::Duplicate => {
+        // how long it was on the way nobody knows, nor how that varies; the order of what is repeated its receiver judges
+        let stream = (to, from.0, place.stream);
+        let told = (!place.repeats).then(|| self.arrived.arrive(stream, place.seq, now.as_nanos().cast_signed()).0);
+        match told {
+            None | Some(Place::InOrder) => {}
+            Some(Place::Reordered) => ledger.tally.datagrams_reordered += 1,
+            Some(Place::Duplicate) => {
                 ledger.tally.datagrams_duplicate += 1;
                 return None;
             }

@@ -12,6 +12,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use rehearsal_core::SubjectId;
 use rehearsal_core::dscp::Dscp;
 
+use super::waiting::Leaving;
 use super::{DATAGRAM_BYTES_MAX, HEADER_BYTES, Target};
 use crate::marks;
 
@@ -62,15 +63,11 @@ pub(crate) struct Sent {
 /// reach (this host alone or beyond it), and the one address of a target outside. The ports of a group stand in a row.
 type Key = (bool, usize, Dscp, Reach, bool, bool, Option<SocketAddr>);
 
-/// One socket, and the datagrams that wait to leave by it together.
+/// One socket.
 struct Outlet {
     socket: UdpSocket,
     /// Where it is connected to: the kernel then looks up no route for each datagram.
     peer: Option<SocketAddr>,
-    waiting: BytesMut,
-    /// Bytes of each that waits, but for the last, which may be shorter.
-    each: usize,
-    to: SocketAddr,
 }
 
 /// The sending sockets of a shard.
@@ -79,9 +76,6 @@ pub(crate) struct Sockets {
     /// Rows of `outlets`, by port.
     known: BTreeMap<Key, Vec<Option<usize>>>,
     outlets: Vec<Outlet>,
-    /// Outlets at which datagrams wait, and how many wait in all.
-    loaded: Vec<usize>,
-    waiting: usize,
     targets: BTreeMap<(usize, SubjectId, Dscp), Option<Target>>,
     buffer: BytesMut,
     /// Whether this host's kernel or an interface has refused trains: then datagrams leave one by one.
@@ -107,7 +101,7 @@ impl Sockets {
         self.targets.remove(&(node, to, dscp));
     }
 
-    /// An empty buffer for the next datagrams; it comes back with [`Sockets::send`] or [`Sockets::load`].
+    /// An empty buffer for the next datagrams; it comes back with [`Sockets::send`].
     pub(crate) fn buffer(&mut self) -> BytesMut {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -130,7 +124,6 @@ impl Sockets {
     /// When there is no descriptor left for the socket.
     pub(crate) fn send(&mut self, way: Way, each: usize, datagrams: BytesMut) -> io::Result<Sent> {
         let at = self.outlet(way)?;
-        self.unload(at);
         // the answer to an earlier datagram is taken first, so that it does not cost this one
         let outside = way.sort == Reach::Outside;
         let unheard = outside && self.outlets[at].socket.take_error()?.is_some_and(|why| is_refusal(&why));
@@ -139,56 +132,20 @@ impl Sockets {
         Ok(Sent { kept, unheard: u64::from(unheard) })
     }
 
-    /// Keeps one datagram for others that leave by the same socket to the same address, until [`Sockets::flush`]: what is due
-    /// at one time leaves in one call. At most [`TRAIN_MAX`] wait in all, so that none is sent long after it was stamped.
-    ///
-    /// # Errors
-    /// When there is no descriptor left for the socket.
-    pub(crate) fn load(&mut self, way: Way, datagram: BytesMut) -> io::Result<()> {
-        let bytes = datagram.len();
+    /// Sends datagrams of `each` bytes by one of the sockets, as [`Sockets::outlet`] numbers them.
+    pub(crate) fn send_by(&mut self, outlet: usize, to: SocketAddr, each: usize, datagrams: BytesMut) {
+        self.put(outlet, to, each, &datagrams);
+        self.buffer = datagrams;
+    }
+
+    /// Whether a datagram leaves in one call with those before it.
+    pub(crate) fn joins(&self, train: &[Leaving], next: &Leaving) -> bool {
+        let (Some(first), Some(last)) = (train.first(), train.last()) else { return true };
         // a train is cut into frames as long as its datagrams: on its way off this host a longer one cannot be
-        if self.one_by_one || (bytes > FRAME_BYTES_MAX && !way.to.ip().is_loopback()) {
-            return self.send(way, bytes, datagram).map(|_| ());
-        }
-        let (at, most) = (self.outlet(way)?, self.train(bytes));
-        let outlet = &self.outlets[at];
-        let there = outlet.waiting.len();
-        let fits = outlet.to == way.to && bytes <= outlet.each && there.is_multiple_of(outlet.each.max(1));
-        if there > 0 && (!fits || there / outlet.each >= most.min(self.train(outlet.each))) {
-            self.unload(at);
-        }
-        let outlet = &mut self.outlets[at];
-        if outlet.waiting.is_empty() {
-            (outlet.each, outlet.to) = (bytes, way.to);
-            self.loaded.push(at);
-        }
-        outlet.waiting.extend_from_slice(&datagram);
-        self.waiting += 1;
-        self.buffer = datagram;
-        if self.waiting >= TRAIN_MAX {
-            self.flush();
-        }
-        Ok(())
-    }
-
-    /// Sends all that waits.
-    pub(crate) fn flush(&mut self) {
-        while let Some(at) = self.loaded.pop() {
-            self.unload(at);
-        }
-        self.waiting = 0;
-    }
-
-    /// Sends what waits at one outlet.
-    fn unload(&mut self, at: usize) {
-        let outlet = &mut self.outlets[at];
-        if outlet.waiting.is_empty() {
-            return;
-        }
-        let (mut waiting, each, to) = (std::mem::take(&mut outlet.waiting), outlet.each, outlet.to);
-        self.put(at, to, each, &waiting);
-        waiting.clear();
-        self.outlets[at].waiting = waiting;
+        let fits = first.wire <= FRAME_BYTES_MAX || first.to.ip().is_loopback();
+        // the last of a train may be shorter
+        let alike = next.to == first.to && next.wire <= first.wire && last.wire == first.wire;
+        alike && fits && !first.alone && !next.alone && train.len() < self.train(first.wire)
     }
 
     /// Hands datagrams to the kernel; how many of them it had no room for.
@@ -207,8 +164,11 @@ impl Sockets {
         refused
     }
 
-    /// The row of the socket of a way.
-    fn outlet(&mut self, way: Way) -> io::Result<usize> {
+    /// The number of the socket of a way.
+    ///
+    /// # Errors
+    /// When there is no descriptor left for it.
+    pub(crate) fn outlet(&mut self, way: Way) -> io::Result<usize> {
         let (of_group, row, port) = match way.origin {
             Origin::Node(node) => (false, node, 0),
             Origin::Port(group, port) => (true, group, usize::from(port)),
@@ -225,8 +185,8 @@ impl Sockets {
         }
         // what an echo comes from may be another address than what it answers was sent to
         let peer = (way.sort != Reach::Echoing && socket.connect(way.to).is_ok()).then_some(way.to);
-        let (waiting, at) = (BytesMut::new(), self.outlets.len());
-        self.outlets.push(Outlet { socket, peer, waiting, each: 0, to: way.to });
+        let at = self.outlets.len();
+        self.outlets.push(Outlet { socket, peer });
         if ports.len() <= port {
             ports.resize(port + 1, None);
         }
@@ -306,43 +266,6 @@ mod tests {
         assert_eq!(ports[0], ports[2]);
         let different: std::collections::BTreeSet<u16> = ports.into_iter().collect();
         assert_eq!((different.len(), sockets.refused), (4, 0));
-    }
-
-    /// What waits for others comes in its order and as long as it was, from one port each, and no more wait than may.
-    #[test]
-    fn what_waits_leaves_together_and_stays_what_it_is() {
-        let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        receiver.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("a time-out");
-        let to = receiver.local_addr().expect("an address");
-        let mut sockets = Sockets::default();
-        let mut load = |port: u16, number: u8, bytes: usize| {
-            let mut datagram = sockets.buffer();
-            datagram.resize(bytes, number);
-            let way = Way { origin: Origin::Port(0, port), to, dscp: Dscp::default(), sort: Reach::Receivers };
-            sockets.load(way, datagram).expect("it waits");
-            sockets.waiting
-        };
-        // a shorter one ends a train, a longer one begins another
-        let sizes = [100, 100, 60, 100, 100, 200, 40];
-        for (number, bytes) in sizes.into_iter().enumerate() {
-            assert!(load(7, number as u8, bytes) <= number + 1);
-        }
-        assert!((0..2 * TRAIN_MAX).all(|n| load(n as u16 % 3, 99, 50) < TRAIN_MAX), "as many as wait at most are sent");
-        sockets.flush();
-        assert_eq!((sockets.waiting, sockets.refused), (0, 0));
-        let mut buffer = [0; 300];
-        let (mut own, mut others) = (Vec::new(), std::collections::BTreeMap::new());
-        for _ in 0..sizes.len() + 2 * TRAIN_MAX {
-            let (bytes, from) = receiver.recv_from(&mut buffer).expect("it comes");
-            match buffer[0] {
-                99 => *others.entry((from.port(), bytes)).or_insert(0) += 1,
-                number => own.push((number, bytes)),
-            }
-        }
-        assert_eq!(own, sizes.into_iter().enumerate().map(|(n, bytes)| (n as u8, bytes)).collect::<Vec<_>>());
-        let mut others: Vec<i32> = others.into_values().collect();
-        others.sort_unstable();
-        assert_eq!(others, [42, 43, 43]);
     }
 
     /// Nobody listens: a connected socket is told so, and goes on sending all the same.

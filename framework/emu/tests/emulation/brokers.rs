@@ -260,6 +260,24 @@ fn reasons_become_outcomes() {
     assert_eq!((t.success, t.rejected, t.invalid, t.failed, t.unacknowledged), (2, 1, 1, 1, 1));
 }
 
+/// Silence costs the deadline of each; an end in the middle, and a length that nobody could keep, cost what was under way.
+#[test]
+fn a_broker_that_is_silent_leaves_or_lies_about_lengths_costs_what_is_under_way() {
+    let silent = liar(&[|_| Vec::new(), |_| Vec::new(), |id| ack(id, 0)]);
+    let t = group(&against(silent, 3), 0).tally.clone();
+    assert_eq!((t.attempts, t.unacknowledged, t.success), (3, 2, 1));
+    // it closes at the second publication of each connection
+    let leaves = liar(&[|id| ack(id, 0)]);
+    let t = group(&against(leaves, 4), 0).tally.clone();
+    assert!(t.success >= 1 && t.unacknowledged >= 1 && t.success + t.unacknowledged == 4, "{t:?}");
+    // a length of five bytes, of which there may be four (MQTT 5 §1.5.5)
+    let lies = liar(&[|_| vec![0x40, 0xff, 0xff, 0xff, 0xff, 0x7f]]);
+    let end = against(lies, 2);
+    assert_eq!(group(&end, 0).tally.unacknowledged, 2);
+    let told = end.notes.iter().find(|note| note.contains(&lies.to_string()));
+    assert!(told.is_some_and(|note| note.contains("something else")), "{:?}", end.notes);
+}
+
 #[test]
 fn a_broker_that_speaks_otherwise_is_left_and_named() {
     let broker = liar(&[|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()]);

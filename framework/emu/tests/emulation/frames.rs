@@ -212,6 +212,30 @@ fn peers_that_break_off_are_named_and_nobody_waits_for_them() {
 }
 
 #[test]
+fn a_peer_that_reads_nothing_or_closes_its_half_is_waited_for_no_longer_than_it_takes() {
+    // more than sockets hold: the request is never written in full
+    let address = server(|stream| _ = thread::spawn(move || (thread::sleep(Duration::from_secs(20)), stream)));
+    let plan = |bytes: u32| {
+        let receiver = NodePlan { local: false, ..receivers_at("receiver", 1, Temper::Prompt, Some(address)) };
+        let params = SenderParams { timeout: Span::from_millis(200), ..sender("receiver/main", 3) };
+        over(link(Connection::KeepAlive, 1), vec![sensors("sensor", 1, params, bytes), receiver, controller(1, None)])
+    };
+    let end = emulate(plan(16 << 20), EmuOptions::default(), &Records::default(), Control::new());
+    check_identities(&end);
+    let sent = &group(&end, 0).tally;
+    assert_eq!((sent.attempts, sent.unacknowledged, sent.lost), (3, 3, 3));
+
+    // half-open: its end comes before any answer could, though it would still read
+    let address = server(|mut stream| {
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let end = against(address, sender("receiver/main", 3), 1);
+    assert_eq!((group(&end, 0).tally.attempts, group(&end, 0).tally.unacknowledged), (3, 3));
+    assert_eq!(told(&end, address), [format!("{address} closed 3 connections without an answer")]);
+}
+
+#[test]
 fn a_peer_that_never_answers_costs_a_deadline_and_its_connection() {
     let address = server(|mut stream| {
         thread::spawn(move || while read_frame(&mut stream).is_some() {});

@@ -19,7 +19,8 @@ use crate::shard::{Core, Outgoing};
 mod answer;
 mod head;
 
-use answer::{Answer, HEAD_MAX};
+use answer::Answer;
+pub(super) use answer::{HEAD_MAX, INTERIM_MAX};
 #[cfg(test)]
 pub(in crate::http) use head::write as write_head;
 

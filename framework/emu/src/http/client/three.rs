@@ -14,11 +14,13 @@ use h3::client::{RequestStream, SendRequest};
 use h3::error::{Code, StreamError};
 use h3_quinn::{BidiStream, OpenStreams, RecvStream};
 use hyper::Request;
+use hyper::header::{CONTENT_LENGTH, HeaderMap};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
 use rehearsal_core::dscp::Dscp;
 
 use super::Target;
+use super::one::{HEAD_MAX, INTERIM_MAX};
 use super::request::request;
 use super::shared::Ended;
 use super::two::{Drive, Written};
@@ -31,6 +33,8 @@ use crate::tls::{Agreed, Fault};
 
 /// Streams that are offered beyond twice those of the link. Assumed: thousands of exchanges within one such wait.
 const OFFERED_MORE: u32 = 100;
+/// Bytes of all fields of an answer, as HTTP/3 counts them (RFC 9114 §4.2.2): as many as a head of HTTP/1.1 may have.
+const FIELDS_MAX: u64 = HEAD_MAX as u64;
 
 /// The sockets of a shard that its connections go out by: one for each family of addresses and class of traffic.
 #[derive(Clone, Default)]
@@ -101,7 +105,7 @@ pub(super) async fn open(shard: &Core, target: &Target, endpoints: &Endpoints) -
     let agreed = Agreed::over_quic(&alpn, !side.asked.take());
     shard.borrow_mut().opened(target.node, target.to, target.carrier, Some(agreed));
     let mut builder = h3::client::builder();
-    builder.send_grease(false);
+    builder.send_grease(false).max_field_section_size(FIELDS_MAX);
     let opened = builder.build::<_, _, Bytes>(h3_quinn::Connection::new(connection.clone())).await;
     let (mut driver, send) = opened.map_err(io::Error::other)?;
     let drive = async move {
@@ -150,12 +154,26 @@ pub(super) async fn exchange(sender: &mut Sender, target: &Target, job: &Outgoin
     own.over = answer.is_ok();
     match answer {
         Ok(answer) => Ended::Answered(answer),
-        Err(why) => ended(&why, &sender.connection),
+        Err(Wrong::Stream(why)) => ended(&why, &sender.connection),
+        Err(Wrong::Answer) => Ended::Stream(Loss::Foreign),
+    }
+}
+
+/// Why there is no answer.
+enum Wrong {
+    Stream(StreamError),
+    /// What came is against the protocol.
+    Answer,
+}
+
+impl From<StreamError> for Wrong {
+    fn from(why: StreamError) -> Self {
+        Wrong::Stream(why)
     }
 }
 
 /// Writes the body and waits for the answer, which may come before.
-async fn both(own: &mut Own, wanted: Wanted, body: Bytes, written: &Written) -> Result<Answer, StreamError> {
+async fn both(own: &mut Own, wanted: Wanted, body: Bytes, written: &Written) -> Result<Answer, Wrong> {
     let Own { send, receive, .. } = own;
     let mut sending = pin!(async {
         if !body.is_empty() {
@@ -163,7 +181,7 @@ async fn both(own: &mut Own, wanted: Wanted, body: Bytes, written: &Written) -> 
         }
         send.finish().await?;
         written.done();
-        Ok(())
+        Ok::<_, StreamError>(())
     });
     let mut receiving = pin!(answer(receive, wanted));
     tokio::select! {
@@ -172,21 +190,27 @@ async fn both(own: &mut Own, wanted: Wanted, body: Bytes, written: &Written) -> 
         sent = &mut sending => match sent {
             // who answers without reading says so like this (RFC 9114 §4.1)
             Ok(()) | Err(StreamError::RemoteTerminate { code: Code::H3_NO_ERROR, .. }) => {}
-            Err(why) => return Err(why),
+            Err(why) => return Err(why.into()),
         },
     }
     receiving.await
 }
 
 /// Reads an answer to its end.
-async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, wanted: Wanted) -> Result<Answer, StreamError> {
+async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, wanted: Wanted) -> Result<Answer, Wrong> {
+    let mut interim = 0;
     let response = loop {
         let response = receive.recv_response().await?;
         // an interim answer is none (RFC 9110 §15.2)
         if !response.status().is_informational() {
             break response;
         }
+        interim += 1;
+        if interim > INTERIM_MAX {
+            return Err(Wrong::Answer);
+        }
     };
+    let announced = length(response.headers())?;
     let mut judge = Judge::new(wanted, response.status());
     judge.headers(response.headers());
     while let Some(mut data) = receive.recv_data().await? {
@@ -199,7 +223,17 @@ async fn answer(receive: &mut RequestStream<RecvStream, Bytes>, wanted: Wanted) 
     // trailers end a stream, if there are any
     receive.recv_trailers().await?;
     let (status, bytes) = judge.end();
+    // an answer whose length is another than it says is malformed (RFC 9114 §4.1.2)
+    if announced.is_some_and(|announced| announced != u64::from(bytes)) {
+        return Err(Wrong::Answer);
+    }
     Ok(Answer { status, bytes })
+}
+
+/// How many bytes an answer says that it has, if it says so.
+fn length(headers: &HeaderMap) -> Result<Option<u64>, Wrong> {
+    let Some(said) = headers.get(CONTENT_LENGTH) else { return Ok(None) };
+    said.to_str().ok().and_then(|said| said.parse().ok()).map(Some).ok_or(Wrong::Answer)
 }
 
 fn ended(why: &StreamError, connection: &quinn::Connection) -> Ended {

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -180,6 +181,100 @@ async fn leaves(connection: Connection) {
     // H3_EXCESSIVE_LOAD
     connection.close(VarInt::from_u32(0x107), b"");
     drop(stream);
+}
+
+/// Answers each request with these heads, and this body behind the last.
+async fn answers(connection: Connection, all: Vec<hyper::Response<()>>, body: &'static [u8]) {
+    let connection = h3_quinn::Connection::new(connection);
+    let Ok(mut connection) = h3::server::Connection::<_, Bytes>::new(connection).await else { return };
+    while let Ok(Some(resolver)) = connection.accept().await {
+        let Ok((_, mut stream)) = resolver.resolve_request().await else { continue };
+        for answer in &all {
+            let _ = stream.send_response(answer.clone()).await;
+        }
+        let _ = stream.send_data(Bytes::from_static(body)).await;
+        let _ = stream.finish().await;
+    }
+}
+
+fn answer(code: u16, name: &'static str, value: String) -> hyper::Response<()> {
+    hyper::Response::builder().status(code).header(name, value).body(()).expect("an answer")
+}
+
+async fn redirects(connection: Connection) {
+    answers(connection, vec![answer(302, "location", "https://192.0.2.1/".to_owned())], b"").await;
+}
+
+async fn floods(connection: Connection) {
+    answers(connection, vec![answer(100, "x", "y".to_owned()); 50], b"").await;
+}
+
+async fn shortens(connection: Connection) {
+    answers(connection, vec![answer(200, "content-length", "10".to_owned())], b"abc").await;
+}
+
+async fn lengthens(connection: Connection) {
+    answers(connection, vec![answer(200, "content-length", "2".to_owned())], b"abc").await;
+}
+
+/// By hand: the library sends no more than its peer says that it takes.
+async fn boasts(connection: Connection) {
+    // HEADERS, its length; `:status: 200` of the static table, and a literal `x` of 100,000 bytes (RFC 9204 §4.5)
+    let mut frame = vec![1];
+    frame.extend((0x8000_0000_u32 | 100_009).to_be_bytes());
+    frame.extend([0, 0, 0xd9, 0x21, b'x', 0x7f, 0xa1, 0x8c, 0x06]);
+    frame.extend([b'y'; 100_000]);
+    while let Ok((mut send, mut receive)) = connection.accept_bi().await {
+        let _ = receive.read_to_end(100_000).await;
+        let _ = send.write_all(&frame).await;
+        let _ = send.finish();
+    }
+}
+
+/// Says that it takes no more (RFC 9114 §5.2), and serves nothing: the library's word for it, with what is under way.
+async fn says_goodbye(connection: Connection) {
+    let inner = h3_quinn::Connection::new(connection);
+    let Ok(mut connection) = h3::server::Connection::<_, Bytes>::new(inner).await else { return };
+    let _ = connection.shutdown(0).await;
+    while let Ok(Some(_)) = connection.accept().await {}
+}
+
+/// Answers one request; then no packet is read any more.
+async fn dies(connection: Connection) {
+    let inner = h3_quinn::Connection::new(connection);
+    let Ok(mut connection) = h3::server::Connection::<_, Bytes>::new(inner).await else { return };
+    let Ok(Some(resolver)) = connection.accept().await else { return };
+    let Ok((_, mut stream)) = resolver.resolve_request().await else { return };
+    let _ = stream.send_response(answer(200, "x", "y".to_owned())).await;
+    let _ = stream.finish().await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // the server's only thread, and whatever it would do
+    thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn redirects_lengths_floods_and_large_fields_are_named() {
+    let authority = Authority::new("answers");
+    let (end, notes) = trial(&authority, server(&authority, "127.0.0.1", 100_000, redirects)).run();
+    assert_eq!((group(&end, 0).tally.failed, notes), (3, vec![]), "redirects are not followed");
+    let foreign = "answered 3 connections with something else than HTTP";
+    trial(&authority, server(&authority, "127.0.0.1", 100_000, shortens)).must_be_told(foreign);
+    trial(&authority, server(&authority, "127.0.0.1", 100_000, lengthens)).must_be_told(foreign);
+    trial(&authority, server(&authority, "127.0.0.1", 100_000, floods)).must_be_told(foreign);
+    let large = "answered 3 connections with header fields that are too large";
+    trial(&authority, server(&authority, "127.0.0.1", 100_000, boasts)).must_be_told(large);
+}
+
+#[test]
+fn a_goodbye_and_a_way_that_goes_dead_end_with_the_deadline_at_the_latest() {
+    let authority = Authority::new("goodbye");
+    let goodbye = trial(&authority, server(&authority, "127.0.0.1", 100_000, says_goodbye));
+    let (end, _) = Trial { timeout: Span::from_secs(1), ..goodbye }.run();
+    assert_eq!(group(&end, 0).tally.unacknowledged, 3);
+    let dead = trial(&authority, server(&authority, "127.0.0.1", 100_000, dies));
+    let (end, notes) = Trial { requests: 4, timeout: Span::from_millis(300), ..dead }.run();
+    let sent = &group(&end, 0).tally;
+    assert_eq!((sent.success, sent.unacknowledged, sent.lost), (1, 3, 3), "{notes:?}");
 }
 
 #[test]

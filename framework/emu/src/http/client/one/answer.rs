@@ -8,11 +8,11 @@ use super::super::super::form::{Judge, Wanted};
 use crate::losses::Loss;
 
 /// Largest head, bytes. Assumed: eight times what servers usually allow.
-pub(super) const HEAD_MAX: usize = 64 << 10;
+pub(in crate::http::client) const HEAD_MAX: usize = 64 << 10;
 /// Most headers of an answer.
 const HEADERS_MAX: usize = 128;
 /// Most answers before the answer (RFC 9110 §15.2). Assumed: nobody sends more than one.
-const INTERIM_MAX: u32 = 8;
+pub(in crate::http::client) const INTERIM_MAX: u32 = 8;
 
 /// An answer that comes in.
 #[derive(Debug)]
