@@ -33,6 +33,7 @@ pub mod crowd;
 pub mod draw;
 pub mod emitter;
 pub mod figures;
+mod gbar;
 pub mod load;
 pub mod module;
 pub mod stationary;

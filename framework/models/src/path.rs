@@ -43,6 +43,10 @@ pub struct Links {
     /// By row of the plan's links: the cell of its members and of what shares it.
     shared: BTreeMap<usize, u32>,
     only: Option<Impose>,
+    /// What handshakes take beside their round trips: full ones, and those by a ticket.
+    handshakes: [Span; 2],
+    /// Whether the last connection was opened with a handshake of TLS, and whether that was by a ticket.
+    shaken: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -85,12 +89,26 @@ impl Links {
             cells: Vec::new(),
             shared: BTreeMap::new(),
             only: None,
+            handshakes: [Span::ZERO; 2],
+            shaken: None,
         }
     }
 
     /// The same, of the links alone that are imposed in user space; the others are what they are.
     pub fn imposed(nodes: usize) -> Self {
         Links { only: Some(Impose::Userspace), ..Links::all(nodes) }
+    }
+
+    /// Handshakes of TLS take so long beside their round trips: full ones, and those by a ticket.
+    pub fn with_handshakes(self, full: Span, resumed: Span) -> Self {
+        Links { handshakes: [full, resumed], ..self }
+    }
+
+    /// Whether the connection that was last asked for was opened with a handshake of TLS since this was last asked, and
+    /// whether that was by a ticket.
+    #[inline]
+    pub fn shaken(&mut self) -> Option<bool> {
+        self.shaken.take()
     }
 
     /// The path between two nodes.
@@ -146,8 +164,13 @@ impl Links {
     fn dial(&mut self, now: Time, number: u32) -> Span {
         let path = &self.paths[number as usize];
         let (trips, round_trip, up, down) = (path.trips, path.round_trip, path.up, path.down);
-        let set_up = self.greet(trips, round_trip, up, down);
+        let mut set_up = self.greet(trips, round_trip, up, down);
         let path = &mut self.paths[number as usize];
+        if path.framing.encrypted {
+            let resumed = path.resumes && path.opened.has_ticket(now);
+            set_up = set_up + self.handshakes[usize::from(resumed)];
+            self.shaken = Some(resumed);
+        }
         path.opened.add(now, set_up, path.resumes);
         set_up
     }

@@ -3,6 +3,7 @@
 use rehearsal_core::distribution::{Distribution, Law, Quantity};
 use rehearsal_core::{BuildError, RngStream};
 
+use super::gbar::Gbar;
 use super::module::{Kind, Module};
 use super::{Diagram, Ending, State};
 use crate::distribution::Sampler;
@@ -89,7 +90,9 @@ pub struct Works {
     pub step: Option<u16>,
     pub(super) lasts: Option<Drawn>,
     pub(super) gaps: Option<Drawn>,
+    /// Of `gbar`, the law of one frame by itself.
     pub(super) sizes: Option<Drawn>,
+    pub(super) gbar: Option<Gbar>,
     pub(super) talk: Option<Drawn>,
     pub(super) silence: Option<Drawn>,
     /// Of I, P and B frames.
@@ -127,7 +130,8 @@ impl Works {
             step: None,
             lasts: Drawn::of(module.lasts.as_ref())?,
             gaps: Drawn::of(module.gaps.as_ref())?,
-            sizes: Drawn::of(module.sizes.as_ref())?,
+            sizes: Drawn::of(module.sizes.as_ref().or(super::gbar::frames(module).as_ref()))?,
+            gbar: Gbar::of(module)?,
             talk: Drawn::of(module.talk.as_ref())?,
             silence: Drawn::of(module.silence.as_ref())?,
             frames: [Drawn::of(module.i.as_ref())?, Drawn::of(module.p.as_ref())?, Drawn::of(module.b.as_ref())?],

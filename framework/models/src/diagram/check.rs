@@ -285,7 +285,7 @@ impl Diagram {
         if module.emission.is_some() && module.every.is_none() {
             wrong("emission", "packets are spread over an interval: it needs `every`");
         }
-        if let Some((key, reason)) = module.dash_fault() {
+        if let Some((key, reason)) = module.dash_fault().or_else(|| module.gbar_fault()) {
             wrong(key, &reason);
         }
         if module.count == Some(0) {

@@ -26,6 +26,8 @@ pub struct Emitter {
     left: u64,
     /// Place in a cycle, a group of pictures or a trace.
     place: u32,
+    /// Size of the next frame of `gbar`, bytes.
+    level: f64,
     /// Whether it is a talk spurt, and when that changes.
     talks: bool,
     turn: Time,
@@ -62,6 +64,7 @@ impl Emitter {
             end,
             left: works.module.count.unwrap_or(u64::MAX),
             place,
+            level: 0.0,
             talks: true,
             turn: Time::MAX,
             frame: Frame::default(),
@@ -72,6 +75,9 @@ impl Emitter {
             emitter.talks = rng.unit() * (on + off) < on;
             let stay = if emitter.talks { talk } else { silence };
             emitter.turn = after(now, stay.whole(rng));
+        }
+        if works.gbar.is_some() {
+            emitter.level = works.sizes.as_ref().map_or(0.0, |sizes| sizes.sampler.draw(rng));
         }
         emitter
     }
@@ -166,6 +172,11 @@ impl Emitter {
         let module = &works.module;
         if let Some(codec) = module.codec {
             return codec.framing().bytes;
+        }
+        if let Some(gbar) = &works.gbar {
+            let size = gbar.bytes(self.level);
+            self.level = gbar.next(self.level, rng);
+            return size;
         }
         let at = self.place as usize;
         self.place = self.place.wrapping_add(1);

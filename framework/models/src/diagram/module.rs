@@ -110,10 +110,14 @@ pub struct Module {
     /// Play time that is loaded ahead by `dash`, at most. Without it, 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Span>,
-    /// Coefficient of variation of a segment's size around its rate, lognormal. Without it, 0.2.
+    /// Coefficient of variation: of a segment of `dash` around its rate, lognormal, 0.2 without it; of the frames of `gbar`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 2))]
     pub cv: Option<f64>,
+    /// Correlation of the sizes of a frame of `gbar` and the next, above 0 and below 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
+    pub correlation: Option<f64>,
     /// Requests of one page that are under way at the same time. Without it, 6 (what browsers allow for one origin).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
@@ -132,6 +136,8 @@ pub enum Kind {
     Voip,
     /// Frames of a group of pictures.
     Video,
+    /// Frames whose sizes are a gamma-beta autoregressive process, as of a video conference.
+    Gbar,
     /// Frames whose bits are given.
     Trace,
     /// A page: a main object, then those embedded in it, some at a time.
@@ -227,7 +233,7 @@ impl Codec {
 type Takes = (Kind, &'static str, &'static [&'static [&'static str]], &'static [&'static str]);
 
 const PACED: &[&str] = &["lasts", "count"];
-const TAKES: [Takes; 8] = [
+const TAKES: [Takes; 9] = [
     (
         Kind::Cbr,
         "cbr",
@@ -242,6 +248,12 @@ const TAKES: [Takes; 8] = [
     ),
     (Kind::Voip, "voip", &[PACED, &["codec"]], &["talk", "silence"]),
     (Kind::Video, "video", &[PACED, &["every"], &["gop"]], &["i", "p", "b", "jitter", "packet", "emission"]),
+    (
+        Kind::Gbar,
+        "gbar",
+        &[PACED, &["every"], &["bytes"], &["cv"], &["correlation"]],
+        &["jitter", "packet", "emission"],
+    ),
     (Kind::Trace, "trace", &[PACED, &["every"], &["bits", "file"]], &["packet", "emission"]),
     (Kind::Web, "web", &[&["main"]], &["embedded", "objects", "less", "parsing", "parallel", "request"]),
     (Kind::File, "file", &[&["sizes", "bytes"]], &["direction", "request"]),
@@ -295,6 +307,7 @@ impl Module {
             segment: None,
             buffer: None,
             cv: None,
+            correlation: None,
             parallel: None,
         }
     }
@@ -391,6 +404,7 @@ impl Module {
             ("segment", self.segment.is_some()),
             ("buffer", self.buffer.is_some()),
             ("cv", self.cv.is_some()),
+            ("correlation", self.correlation.is_some()),
             ("parallel", self.parallel.is_some()),
         ];
         all.iter().filter(|(_, is)| *is).map(|(key, _)| *key).collect()

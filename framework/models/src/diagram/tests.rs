@@ -12,6 +12,7 @@ use super::*;
 
 mod dash;
 mod exact;
+mod gbar;
 mod laws;
 mod refused;
 mod steps;

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 use rehearsal_core::{RngStream, Span, Time};
@@ -172,17 +173,14 @@ impl Traffic {
             self.crowd.step(&mut begun);
             return self.begin(begun, wishes);
         }
-        let Some(Reverse((at, user, what, number))) = self.due.pop() else { return };
+        let Some(Reverse((at, user, what, number))) = self.due.peek().copied() else { return };
         self.now = self.now.max(at);
+        if what == What::Packet {
+            return self.packet(at, user, number, wishes);
+        }
+        self.due.pop();
         let Some(flow) = self.flow(user, number) else { return };
         match (what, &mut flow.work) {
-            (What::Packet, Work::Paced { bytes, .. }) => {
-                let (bytes, module) = (*bytes, flow.module);
-                if bytes > 0 {
-                    wishes.push(Wish::Packet { at, user, module, bytes });
-                }
-                self.pace(user, number);
-            }
             (What::Parsed, Work::Page { .. }) => self.load(user, number, at, wishes),
             (What::Parsed, Work::Dash(_)) => self.ask_segment(user, number, at, wishes),
             (What::End, Work::Over(ending)) => {
@@ -265,12 +263,31 @@ impl Traffic {
         self.due.push(Reverse((earliest, user, What::End, number)));
     }
 
-    /// The next packet of a paced flow, or its end.
-    fn pace(&mut self, user: u32, number: u32) {
-        let chain = Arc::clone(&self.chain);
-        let Some(flow) = self.flows.get_mut(user as usize).and_then(Option::as_mut) else { return };
-        let works = &chain.modules[usize::from(flow.module)];
-        let Work::Paced { emitter, bytes } = &mut flow.work else { return };
+    /// The packet that is due first. What its flow does next takes its place, so that the heap is put in order once.
+    fn packet(&mut self, at: Time, user: u32, number: u32, wishes: &mut Vec<Wish>) {
+        let flow = self.flow(user, number).map(|flow| (flow.module, &flow.work));
+        let next = if let Some((module, &Work::Paced { bytes, .. })) = flow {
+            if bytes > 0 {
+                wishes.push(Wish::Packet { at, user, module, bytes });
+            }
+            self.pace(user)
+        } else {
+            None
+        };
+        let Some(mut first) = self.due.peek_mut() else { return };
+        match next {
+            Some((at, what)) => *first = Reverse((at, user, what, number)),
+            None => {
+                PeekMut::pop(first);
+            }
+        }
+    }
+
+    /// When a paced flow has its next packet or its end.
+    fn pace(&mut self, user: u32) -> Option<(Time, What)> {
+        let flow = self.flows.get_mut(user as usize).and_then(Option::as_mut)?;
+        let works = &self.chain.modules[usize::from(flow.module)];
+        let Work::Paced { emitter, bytes } = &mut flow.work else { return None };
         let (at, what) = match emitter.next(works, self.crowd.rng(user)) {
             Some((at, size)) => {
                 *bytes = size;
@@ -278,7 +295,7 @@ impl Traffic {
             }
             None => (emitter.end(), What::End),
         };
-        self.due.push(Reverse((at.max(self.now), user, what, number)));
+        Some((at.max(self.now), what))
     }
 
     fn flow(&mut self, user: u32, number: u32) -> Option<&mut Flow> {
@@ -332,8 +349,8 @@ impl Traffic {
                 self.flows.resize_with(row + 1, || None);
             }
             self.flows[row] = Some(Box::new(flow));
-            if !waits {
-                self.pace(user, number);
+            if !waits && let Some((at, what)) = self.pace(user) {
+                self.due.push(Reverse((at, user, what, number)));
             }
         }
         self.begun = begun;

@@ -157,11 +157,15 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Whether there is a ticket by now.
+    pub(super) fn has_ticket(&self, now: Time) -> bool {
+        self.ticket.is_some_and(|at| at <= now)
+    }
+
     /// One more, opened from `now` on in `set_up`; tickets are used if `resumes`.
     pub(super) fn add(&mut self, now: Time, set_up: Span, resumes: bool) {
         self.all += 1;
-        let has_ticket = self.ticket.is_some_and(|at| at <= now);
-        self.resumed += u64::from(resumes && has_ticket);
+        self.resumed += u64::from(resumes && self.has_ticket(now));
         self.ticket.get_or_insert(now.saturating_add(set_up));
     }
 }
