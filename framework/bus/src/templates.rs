@@ -142,13 +142,20 @@ impl Templates {
         let failed = |source: Source| TemplatesError::Store { what: called.to_owned(), source };
         let local = |source| TemplatesError::Local { path: path.to_owned(), source };
         let mut object = self.0.get(called).await.map_err(|why| failed(Box::new(why)))?;
+        let bytes = object.info.size as u64;
+        if bytes > TEMPLATE_BYTES_MAX {
+            return Err(TemplatesError::Large { path: called.into(), bytes });
+        }
         let mut file = File::create(path).map_err(local)?;
-        let mut buffer = vec![0; PIECE];
+        let (mut buffer, mut left) = (vec![0; PIECE], bytes);
         loop {
-            match object.read(&mut buffer).await.map_err(|why| failed(Box::new(why)))? {
-                0 => return file.flush().map_err(local),
-                read => file.write_all(&buffer[..read]).map_err(local)?,
+            let read = object.read(&mut buffer).await.map_err(|why| failed(Box::new(why)))?;
+            if read == 0 {
+                return file.flush().map_err(local);
             }
+            // whoever sends more than it said fills no disk
+            left = left.checked_sub(read as u64).ok_or_else(|| failed("it is longer than the store says".into()))?;
+            file.write_all(&buffer[..read]).map_err(local)?;
         }
     }
 }

@@ -5,12 +5,11 @@
 //!   interface ═ hall ═ interface: what arrives ─half─> what is sent, when         one half or both in a process
 //! ```
 //!
-//! [`script`] finds conversations and their order; [`half`] is the rules of one side as pure code; [`cast`] gives each
-//! copy its addresses and knows frames again; [`hall`] has the interfaces, the clock and the loop. Each half knows only
-//! the template: arrivals are its clock, so two hosts need none in common.
+//! [`script`] finds conversations and their order; [`Half`] is the rules of one side as pure code, by which actors play
+//! too; [`cast`] gives each copy its addresses and knows frames again; [`hall`] has the interfaces, the clock and the
+//! loop. Each half knows only the template: arrivals are its clock, so two hosts need none in common.
 
 pub mod cast;
-pub mod half;
 pub mod hall;
 mod local;
 mod result;
@@ -18,10 +17,12 @@ pub mod script;
 mod seat;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tuple;
 
-pub use cast::{Cast, CastError, Nets};
-pub use half::{Half, Loss, Manners, Outcome, Talk, Thinking};
+pub use cast::{Cast, CastError, Held, Nets};
 pub use hall::{ConverseError, Hours, Pace, Place, converse};
+pub use rehearsal_core::dialogue::{Half, Loss, Manners, Outcome, Split, Step, Talk, Thinking};
 pub use result::{Conversed, Counts, Row, SeatFacts, Stop as Stopped, Times};
-pub use script::{Script, Scripts, Split, Step};
+pub use script::{Script, Scripts};

@@ -1,29 +1,6 @@
 //! One packet of a template, borrowed from it.
 
-/// Which way a packet went, as seen from its stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the side that opened the stream, or that seems to have.
-    Forward,
-    /// Back to it.
-    Backward,
-}
-
-impl Direction {
-    /// The other one.
-    pub const fn other(self) -> Self {
-        match self {
-            Direction::Forward => Direction::Backward,
-            Direction::Backward => Direction::Forward,
-        }
-    }
-
-    /// 0 or 1, for tables.
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
+pub use rehearsal_core::dialogue::Direction;
 
 /// One packet: always an Ethernet frame without its check sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,7 +49,11 @@ impl Port {
     /// # Errors
     /// What the system says; without CAP_NET_RAW it is not permitted.
     pub fn open(interface: &str) -> io::Result<Self> {
-        Tap::open(Interface::read(interface)?.index, BLOCKS).map(Port)
+        let index = Interface::read(interface)?.index;
+        let tap = Tap::open(index, BLOCKS)?;
+        // frames for actors have addresses of their own, which no interface takes by itself
+        tap.take_all(index)?;
+        Ok(Port(tap))
     }
 
     /// Hands out what has come, in its order: the frame without its outer VLAN tag, and that tag.

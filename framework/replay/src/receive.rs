@@ -80,7 +80,7 @@ pub enum ReceiveError {
     #[error("the interface `{0}` to receive on is down; `ip link set {0} up` switches it on")]
     Down(String),
     /// We may not, or it cannot.
-    #[error("nothing can be received on `{name}`: {source}{hint}")]
+    #[error("nothing can be received on `{name}`{hint}: {source}")]
     Open {
         /// The interface.
         name: String,
@@ -206,7 +206,7 @@ fn listen(place: &Place, shared: &Shared, ready: &SyncSender<Result<(), ReceiveE
                 said(Ok(()));
                 listener.run(shared, &mut heard);
             }
-            Err(why) => said(Err(open(why, "; it needs root, or CAP_NET_RAW"))),
+            Err(why) => said(Err(open(why, " (it needs root, or CAP_NET_RAW)"))),
         },
         Mode::Count => match count::Counter::open(&interface) {
             Ok(counter) => {
@@ -214,7 +214,7 @@ fn listen(place: &Place, shared: &Shared, ready: &SyncSender<Result<(), ReceiveE
                 counter.run(shared, &mut heard);
             }
             Err(why) => {
-                said(Err(open(why, "; counting needs root and a driver with XDP; --receive-as frames needs neither")))
+                said(Err(open(why, " (counting needs root and a driver with XDP; --receive-as frames needs neither)")))
             }
         },
     }

@@ -6,6 +6,7 @@ use thiserror::Error;
 use crate::template::Template;
 
 mod cursor;
+pub mod precedence;
 pub mod wait;
 
 pub use cursor::{Cursor, Due};

@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
 use crate::send::{Fit, Skipped};
-use crate::sys::thread::real_time;
+use crate::timing::precedence::Precedence;
 use crate::timing::wait::{self, Stop};
 use crate::timing::{Cursor, Due, Schedule};
 
@@ -137,11 +137,13 @@ impl<'t> Share<'t> {
         Ok(sched_setaffinity(None, &only)?)
     }
 
-    /// Makes the calling thread the one that keeps times: on its core, before others.
-    pub fn settle_in(&self, tally: &mut Tally) {
+    /// Makes the calling thread the one that keeps times: on its core, before others if it may.
+    pub fn settle_in(&self, tally: &mut Tally) -> Option<Precedence> {
         tally.pinned = self.core.is_some() && self.pin().is_ok();
-        tally.real_time = self.real_time && real_time().is_ok();
+        let precedence = self.real_time.then(Precedence::take).flatten();
+        tally.real_time = precedence.is_some();
         wait::sharpen();
+        precedence
     }
 
     /// Brings the first packets into memory, and waits until shortly before the start.

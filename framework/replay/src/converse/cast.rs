@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
 
+use rehearsal_core::dialogue::Split;
 use thiserror::Error;
 
-use super::script::{Script, Scripts, Split};
+use super::script::{Script, Scripts};
 use super::tuple::Tuple;
 use crate::edit::{Editor, Range, network, readdress};
 use crate::packet::Direction;
@@ -82,11 +85,43 @@ pub struct Nets {
 #[derive(Clone, Copy, Debug)]
 struct Plan([[Range; 2]; 2]);
 
+/// What is lent for as long as somebody plays, or shared with them.
+#[derive(Debug)]
+pub enum Held<'t, T> {
+    /// Lent.
+    Lent(&'t T),
+    /// Shared.
+    Shared(Arc<T>),
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Held::Lent(lent) => lent,
+            Held::Shared(shared) => shared,
+        }
+    }
+}
+
+impl<'t, T> From<&'t T> for Held<'t, T> {
+    fn from(lent: &'t T) -> Self {
+        Held::Lent(lent)
+    }
+}
+
+impl<T> From<Arc<T>> for Held<'_, T> {
+    fn from(shared: Arc<T>) -> Self {
+        Held::Shared(shared)
+    }
+}
+
 /// Everybody who plays.
 #[derive(Debug)]
 pub struct Cast<'t> {
-    template: &'t Template,
-    editor: Option<&'t Editor>,
+    template: Held<'t, Template>,
+    editor: Option<Held<'t, Editor>>,
     scripts: Scripts,
     conversations: u32,
     plan: Option<Plan>,
@@ -113,13 +148,14 @@ impl<'t> Cast<'t> {
     /// # Errors
     /// When there are none, too many, not enough addresses, or two that cannot be told apart.
     pub fn new(
-        template: &'t Template,
-        editor: Option<&'t Editor>,
+        template: impl Into<Held<'t, Template>>,
+        editor: Option<Held<'t, Editor>>,
         split: Split,
         conversations: Option<u64>,
         nets: &Nets,
     ) -> Result<Cast<'t>, CastError> {
-        let scripts = Scripts::of(template, editor, split);
+        let template = template.into();
+        let scripts = Scripts::of(&template, editor.as_deref(), split);
         let count = scripts.all.len() as u64;
         if count == 0 {
             return Err(CastError::Nobody);
@@ -128,7 +164,7 @@ impl<'t> Cast<'t> {
         let conversations = u32::try_from(wish).ok().filter(|wish| *wish <= CONVERSATIONS_MAX);
         let conversations = conversations.ok_or(CastError::Many(wish))?;
         let given = !(nets.clients.is_empty() && nets.servers.is_empty());
-        let needed = wish > count && !editor.is_some_and(Editor::varies);
+        let needed = wish > count && !editor.as_deref().is_some_and(Editor::varies);
         let plan = (given || needed).then(|| Plan::new(nets, conversations, &scripts.all)).transpose()?;
         let mut cast = Cast { template, editor, scripts, conversations, plan, known: HashMap::new() };
         cast.meet()?;
@@ -191,7 +227,7 @@ impl<'t> Cast<'t> {
         for script in &self.scripts.all {
             for step in &script.steps {
                 let packet = self.template.packet(step.packet);
-                let len = match self.editor {
+                let len = match &self.editor {
                     None => packet.bytes.len(),
                     Some(editor) => {
                         editor.apply(&packet, 0, &mut frame);
@@ -208,7 +244,7 @@ impl<'t> Cast<'t> {
     pub fn frame(&self, conversation: u32, packet: u32, to: &mut Vec<u8>) {
         let packet = self.template.packet(packet);
         let lap = u64::from(self.copy(conversation));
-        match self.editor {
+        match &self.editor {
             Some(editor) => {
                 editor.apply(&packet, lap, to);
             }
@@ -228,7 +264,7 @@ impl<'t> Cast<'t> {
     }
 
     fn edited(&self, host: IpAddr, lap: u64) -> IpAddr {
-        self.editor.map_or(host, |editor| editor.address(host, lap))
+        self.editor.as_ref().map_or(host, |editor| editor.address(host, lap))
     }
 
     /// Addresses of a conversation's client and server.

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::thread::Builder;
 
+use rehearsal_core::dialogue::{Manners, Send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::cast::Cast;
-use super::half::{Manners, Send};
 use super::result::Conversed;
 use super::seat::Seat;
 use crate::packet::Direction;
@@ -131,7 +131,7 @@ struct Hall<'c> {
     cast: &'c Cast<'c>,
     hours: Hours,
     stop: &'c Stop,
-    seats: Vec<Seat<'c>>,
+    seats: Vec<Seat>,
     /// When each conversation begins that a half here opens, since the epoch; in their order.
     starts: Vec<(u64, u32)>,
     next_start: usize,
@@ -188,7 +188,7 @@ pub fn converse<'c>(
 }
 
 impl<'c> Hall<'c> {
-    fn new(cast: &'c Cast<'c>, hours: Hours, stop: &'c Stop, seats: Vec<Seat<'c>>) -> Self {
+    fn new(cast: &'c Cast<'c>, hours: Hours, stop: &'c Stop, seats: Vec<Seat>) -> Self {
         let mine = |side: Direction| seats.iter().any(|seat| seat.half.side() == side);
         let factor = hours.manners.thinking.factor;
         let at = |number: u32| match hours.start_rate {
@@ -303,7 +303,7 @@ impl<'c> Hall<'c> {
     /// Sends what may go by the rate.
     fn paced(&mut self, time: u64) -> io::Result<()> {
         while self.slot <= time {
-            let due = |seat: &Seat<'_>| seat.half.next().filter(|next| *next <= time);
+            let due = |seat: &Seat| seat.half.next().filter(|next| *next <= time);
             let first = (0..self.seats.len()).filter_map(|at| Some((due(&self.seats[at])?, at))).min();
             let Some((_, at)) = first else {
                 if self.may_begin(time) {

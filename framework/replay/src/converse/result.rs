@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use hdrhistogram::Histogram;
+use rehearsal_core::dialogue::{Half, Outcome};
 use serde::Serialize;
 
 use super::cast::Cast;
-use super::half::{Half, Outcome};
 use crate::packet::Direction;
 use crate::send::wire::Counters;
 use crate::sys::interface::Interface;
@@ -22,7 +22,7 @@ pub struct Conversed<'c> {
     /// Who played.
     pub cast: &'c Cast<'c>,
     /// The halves that were here.
-    pub halves: Vec<Half<'c>>,
+    pub halves: Vec<Half>,
     /// What each of them counted.
     pub seats: Vec<SeatFacts>,
     /// Packets that were sent before one that stands before them. With both halves here this is told over both.

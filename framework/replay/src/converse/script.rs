@@ -1,29 +1,17 @@
-//! Scripts: what two hosts say to each other in a template, packet by packet, and who waits for whom.
-//!
-//! The whole order of a conversation is kept. A side that is to speak has heard everything that was said before; so
-//! packets stand in blocks, one side's after the other's, and who hears a packet knows that its own block before has
-//! arrived.
+//! Scripts: conversations of two hosts in a template, each a [`Dialogue`] and who speaks it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use rehearsal_core::dialogue::{Dialogue, Line, Repertoire, Split};
 
 use super::tuple::Tuple;
 use crate::edit::{Editor, is_host};
 use crate::frame::{Layers, protocol};
 use crate::packet::{Direction, Packet};
 use crate::template::{Carried, Host, Stream, Template};
-
-/// What is one conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Split {
-    /// All that two hosts say to each other, also over several connections: the data connection of FTP waits for its
-    /// command.
-    #[default]
-    Hosts,
-    /// Each stream for itself.
-    Streams,
-}
 
 /// A conversation of the template.
 #[derive(Clone, Debug)]
@@ -36,35 +24,10 @@ pub struct Script {
     pub carried: Carried,
     /// That port, 0 where there are none.
     pub port: u16,
-    /// Nanoseconds from the template's start to its first packet.
-    pub first: u64,
-    /// Its packets in their order.
-    pub steps: Vec<Step>,
-    /// Steps of each side, by their positions.
-    own: [Vec<u32>; 2],
-    /// Those of them that the other side can tell, in their order.
-    audible: [Vec<u32>; 2],
-    /// What each of these is known by, with its number among the audible ones; sorted.
-    keys: [Vec<(u64, u32)>; 2],
+    /// What is said.
+    pub dialogue: Arc<Dialogue>,
     /// A step of each of its streams that tells its addresses and ports.
     pub(super) openers: Vec<u32>,
-}
-
-/// One packet of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Which packet of the template.
-    pub packet: u32,
-    /// Who sends it: the client forward, the server backward.
-    pub side: Direction,
-    /// Packets of the other side before it.
-    pub before: u32,
-    /// Those of them that must have been heard.
-    pub needs: u32,
-    /// Nanoseconds from the last of these to it; without any, from the first packet of the conversation.
-    pub think: u64,
-    /// Whether the other side can tell it from others: pieces of packets and quoted addresses are only sent.
-    pub audible: bool,
 }
 
 /// What could be made of a template.
@@ -148,6 +111,11 @@ impl Scripts {
         scripts.all.sort_by_key(|script| script.steps[0].packet);
         scripts
     }
+
+    /// What is said, by number.
+    pub fn repertoire(&self) -> Repertoire {
+        self.all.iter().map(|script| Arc::clone(&script.dialogue)).collect()
+    }
 }
 
 /// Which streams belong together; a stream that is between no two hosts has no conversation.
@@ -191,78 +159,30 @@ impl Found {
 
     fn finish(mut self) -> Script {
         self.drafts.sort_by_key(|draft| draft.order);
-        let begin = self.drafts[0].at;
-        let mut script = Script {
+        // in the order of packets, as they were found
+        let opens = |draft: &Draft| self.openers.binary_search(&draft.packet).is_ok();
+        let openers = (0_u32..).zip(&self.drafts).filter(|(_, draft)| opens(draft)).map(|(position, _)| position);
+        let line = |&Draft { packet, side, at, key, .. }: &Draft| Line { packet, side, at, key };
+        Script {
             client: self.client,
             server: self.server,
             carried: self.stream.carried,
             port: self.stream.server.port,
-            first: begin,
-            steps: Vec::with_capacity(self.drafts.len()),
-            own: Default::default(),
-            audible: Default::default(),
-            keys: Default::default(),
-            openers: Vec::new(),
-        };
-        let mut last = [begin; 2];
-        for (position, draft) in (0_u32..).zip(&self.drafts) {
-            let (me, other) = (draft.side.index(), draft.side.other().index());
-            let [before, needs] = [script.own[other].len() as u32, script.audible[other].len() as u32];
-            let Draft { packet, side, at, key, .. } = *draft;
-            let audible = key.is_some();
-            script.steps.push(Step { packet, side, before, needs, think: at.saturating_sub(last[other]), audible });
-            script.own[me].push(position);
-            if let Some(key) = key {
-                last[me] = at;
-                script.keys[me].push((key, script.audible[me].len() as u32));
-                script.audible[me].push(position);
-            }
-            // in the order of packets, as they were found
-            if self.openers.binary_search(&packet).is_ok() {
-                script.openers.push(position);
-            }
+            openers: openers.collect(),
+            dialogue: Arc::new(Dialogue::new(self.drafts.iter().map(line))),
         }
-        script.keys.iter_mut().for_each(|keys| keys.sort_unstable());
-        script
+    }
+}
+
+impl Deref for Script {
+    type Target = Dialogue;
+
+    fn deref(&self) -> &Dialogue {
+        &self.dialogue
     }
 }
 
 impl Script {
-    /// Who sends its first packet.
-    pub fn opener(&self) -> Direction {
-        self.steps[0].side
-    }
-
-    /// Steps of a side, by their positions.
-    pub fn own(&self, side: Direction) -> &[u32] {
-        &self.own[side.index()]
-    }
-
-    /// Those of them that the other side can tell.
-    pub fn audible(&self, side: Direction) -> &[u32] {
-        &self.audible[side.index()]
-    }
-
-    /// A step by its position.
-    pub fn step(&self, position: u32) -> &Step {
-        &self.steps[position as usize]
-    }
-
-    /// Audible steps of a side that are known by a key, in their order; a capture may hold the same packet twice.
-    pub(super) fn known(&self, side: Direction, key: u64) -> impl Iterator<Item = u32> + '_ {
-        let keys = &self.keys[side.index()];
-        let from = keys.partition_point(|(known, _)| *known < key);
-        keys[from..].iter().take_while(move |(known, _)| *known == key).map(|(_, number)| *number)
-    }
-
-    /// What a step is known by, for tests and simulations.
-    #[cfg(test)]
-    pub(super) fn key(&self, position: u32) -> u64 {
-        let step = self.step(position);
-        let number = self.audible(step.side).iter().position(|at| *at == position).expect("audible") as u32;
-        self.keys[step.side.index()].iter().find(|(_, at)| *at == number).expect("known").0
-    }
-
     /// What kind of conversation it is: `TCP 80`.
     pub fn kind(&self) -> String {
         match self.port {

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use hdrhistogram::Histogram;
+use rehearsal_core::dialogue::{Half, Heard, Manners, Outcome, Send, Talk};
 
 use super::cast::Cast;
-use super::half::{Half, Heard, Manners, Outcome, Send};
 use super::hall::{ConverseError, Place};
 use super::local;
 use super::result::{SeatFacts, Times};
@@ -27,8 +27,8 @@ const TURNS: usize = 16;
 const MORE: usize = 64;
 
 /// A half, its interface, and its books.
-pub(super) struct Seat<'c> {
-    pub half: Half<'c>,
+pub(super) struct Seat {
+    pub half: Half,
     place: Place,
     interface: Interface,
     hearing: Hearing,
@@ -51,9 +51,9 @@ struct Opened {
     before: Option<Counters>,
 }
 
-impl<'c> Seat<'c> {
+impl Seat {
     /// Opens the interface of one side.
-    pub fn open(cast: &'c Cast<'_>, side: Direction, place: &Place, manners: Manners) -> Result<Self, ConverseError> {
+    pub fn open(cast: &Cast<'_>, side: Direction, place: &Place, manners: Manners) -> Result<Self, ConverseError> {
         let longest = cast.longest();
         let opened = inside(place.space.as_deref(), || open(place, longest + MORE))??;
         let Opened { interface, hearing, socket, local, before } = opened;
@@ -67,7 +67,7 @@ impl<'c> Seat<'c> {
             }
         }
         let facts = SeatFacts::of(side, &interface);
-        let half = Half::new(side, &cast.scripts().all, cast.conversations(), manners);
+        let half = Half::new(side, &cast.scripts().repertoire(), cast.conversations(), manners);
         let [round_trips, late] = [super::result::histogram(), super::result::histogram()];
         Ok(Seat {
             half,
@@ -176,7 +176,7 @@ impl<'c> Seat<'c> {
     }
 
     /// Its half, and what was counted.
-    pub fn close(mut self) -> (Half<'c>, SeatFacts) {
+    pub fn close(mut self) -> (Half, SeatFacts) {
         let name = &self.interface.name;
         let after = inside(self.place.space.as_deref(), || Counters::read(name)).ok().flatten();
         self.facts.wire = self.before.zip(after).map(|(before, after)| after.since(&before));
@@ -184,7 +184,7 @@ impl<'c> Seat<'c> {
         self.facts.round_trip = Times::of(&self.round_trips);
         self.facts.late = Times::of(&self.late);
         let talks = self.half.talks();
-        let open = |talk: &&super::half::Talk| talk.outcome == Outcome::Unfinished;
+        let open = |talk: &&Talk| talk.outcome == Outcome::Unfinished;
         self.facts.open_at_end = talks.iter().filter(open).count() as u64;
         (self.half, self.facts)
     }
@@ -195,7 +195,7 @@ impl<'c> Seat<'c> {
     }
 }
 
-impl AsFd for Seat<'_> {
+impl AsFd for Seat {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.hearing.as_fd()
     }

@@ -1,4 +1,5 @@
-//! Which arrival is which packet. Equal frames, such as those of loops, are told apart by their times.
+//! Which arrival is which packet. Equal frames, such as those of loops, are told apart by their times, from the last one backwards:
+//! a frame comes late, hardly ever early, so what came in a stall is not taken for a frame of a later loop that was lost.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +31,6 @@ impl Places<'_> {
         (self.by_key.get(first).map(|number| self.key(*number)) == Some(key)).then_some(first)
     }
 
-    /// The packet at a place among those of the same key.
-    fn number(&self, first: usize, place: usize) -> Option<u32> {
-        let number = *self.by_key.get(first + place)?;
-        (self.key(number) == self.key(self.by_key[first])).then_some(number)
-    }
-
     /// How many packets have this key.
     fn count(&self, first: usize) -> usize {
         let key = self.key(self.by_key[first]);
@@ -63,35 +58,40 @@ impl Matched {
         let mut by_key: Vec<u32> = (0..packets.len() as u32).collect();
         by_key.sort_unstable_by_key(|number| (packets[*number as usize].key, *number));
         let places = Places { expected, by_key: &by_key };
-        // at the first place of each key: how many of its packets are settled, and how many of its frames are still to come
-        let [mut settled, mut coming] = [vec![0u32; packets.len()], vec![0u32; packets.len()]];
-        for first in heard.frames.iter().filter_map(|seen| places.first(seen.key)) {
-            coming[first] += 1;
-        }
         let mut matched = Matched { at: vec![0; packets.len()], ..Matched::default() };
+        // at the first place of each key: how many of its frames are still to be matched, and how many of its packets are left
+        let [mut coming, mut left] = [vec![0u32; packets.len()], vec![0u32; packets.len()]];
+        let mut known = Vec::with_capacity(heard.frames.len().min(packets.len()));
         for seen in &heard.frames {
             let Some(first) = places.first(seen.key) else {
                 matched.foreign += 1;
                 continue;
             };
-            let mut place = settled[first] as usize;
-            let Some(mut number) = places.number(first, place) else {
+            if coming[first] == 0 {
+                left[first] = places.count(first) as u32;
+            }
+            if coming[first] == left[first] {
                 matched.duplicated += 1;
                 continue;
-            };
-            let left = places.count(first) - place;
-            // only as many can be skipped as will not come
-            let mut lost = if timed { left.saturating_sub(coming[first] as usize) } else { 0 };
-            let away = |number: u32| seen.at.abs_diff(start + packets[number as usize].due);
-            while let Some(next) = places.number(first, place + 1).filter(|next| lost > 0 && away(*next) < away(number))
-            {
-                (place, number, lost) = (place + 1, next, lost - 1);
             }
-            settled[first] = place as u32 + 1;
-            coming[first] -= 1;
-            matched.at[number as usize] = seen.at;
-            matched.order.push(number);
+            coming[first] += 1;
+            known.push((first as u32, seen.at));
         }
+        for (first, at) in known.into_iter().rev() {
+            let (coming, left) = (&mut coming[first as usize], &mut left[first as usize]);
+            // without times the order alone is left: what did not come are the last ones
+            let mut place = if timed { *left } else { *coming } - 1;
+            let number = |place: u32| by_key[(first + place) as usize];
+            let away = |place: u32| at.abs_diff(start + packets[number(place) as usize].due);
+            // only as many can be skipped as did not come
+            while place + 1 > *coming && away(place - 1) < away(place) {
+                place -= 1;
+            }
+            (*left, *coming) = (place, *coming - 1);
+            matched.at[number(place) as usize] = at;
+            matched.order.push(number(place));
+        }
+        matched.order.reverse();
         matched
     }
 

@@ -99,6 +99,23 @@ fn a_lost_packet_of_a_loop_is_not_taken_for_one_of_the_next() {
 }
 
 #[test]
+fn a_stall_is_not_taken_for_a_loss_that_comes_later() {
+    // 40 loops of ten packets 100 µs apart; loop 10 stands still for three loops, and catches up
+    let packets: Vec<_> = (0..400u64).map(|n| (n * 100_000, n % 10, 0)).collect();
+    let late = |n: u64| if (100..130).contains(&n) { (130 - n) * 100_000 } else { 500 };
+    let arrivals = |lost: &[u64]| {
+        let arrived = packets.iter().zip(0..).filter(|(_, n)| !lost.contains(n));
+        heard(&arrived.map(|((due, key, _), n)| (due + late(n), *key)).collect::<Vec<_>>())
+    };
+    let expected = expected(&packets);
+    for lost in [&[399][..], &[250, 251, 399], &[3, 45, 200], &(380..400).collect::<Vec<_>>()] {
+        let matched = Matched::of(&expected, &arrivals(lost), START, true);
+        let missed: Vec<_> = (0..400u64).filter(|n| matched.at[*n as usize] == 0).collect();
+        assert_eq!((missed, matched.reordered(&expected)), (lost.to_vec(), 0));
+    }
+}
+
+#[test]
 fn order_is_of_each_stream() {
     let expected = expected(&[(0, 1, 0), (1, 2, 1), (2, 3, 0), (3, 4, 1)]);
     let across = Matched::of(&expected, &heard(&[(0, 2), (1, 1), (2, 3), (3, 4)]), START, true);

@@ -69,6 +69,20 @@ impl Tap {
         Ok(Tap { region, blocks, next: 0, fd })
     }
 
+    /// Takes frames for any address, as long as it is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn take_all(&self, index: u32) -> io::Result<()> {
+        let wish = libc::packet_mreq {
+            mr_ifindex: index.cast_signed(),
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        socket::set(&self.fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &wish)
+    }
+
     /// Hands out everything in the blocks that the kernel has handed over, in its order, and gives them back.
     pub fn drain(&mut self, mut each: impl FnMut(Arrival<'_>)) -> usize {
         let mut seen = 0;

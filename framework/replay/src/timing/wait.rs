@@ -121,7 +121,7 @@ fn sleep(due: u64) {
     let _: io::Result<()> = clock_nanosleep_absolute(ClockId::Monotonic, &wish).map_err(io::Error::from);
 }
 
-fn nanos(time: Timespec) -> u64 {
+pub(super) fn nanos(time: Timespec) -> u64 {
     // neither clock is ever before its epoch
     time.tv_sec.cast_unsigned() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

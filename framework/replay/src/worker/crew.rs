@@ -219,8 +219,8 @@ pub fn replay(
 fn restless(crew: &Crew, schedule: &Schedule) -> Option<String> {
     let busy = schedule.rate().is_some_and(|rate| rate * SPIN as f64 > 1e9);
     let limited = std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").is_ok_and(|text| text.trim() != "-1");
-    let text = "packets come so fast that a worker keeps its core all the time; what waits there gets up to 50 ms of each second \
-                (sched(7), sched_rt_runtime_us), and packets are late meanwhile: leave that core to it";
+    let text = "packets come so fast that a worker never sleeps; the kernel stops real-time threads that do not (sched(7), \
+                sched_rt_runtime_us), so it is an ordinary one for a tenth of the time: leave its core to it";
     (crew.real_time && busy && limited).then(|| text.to_owned())
 }
 

@@ -3,6 +3,7 @@
 
 use super::{Outgoing, STALL, Share, Stall, Tally};
 use crate::send::{Frame, Push, SendError};
+use crate::timing::precedence::Precedence;
 use crate::timing::wait::{Ended, now, sleep_until, until};
 use crate::timing::{Due, Pacing};
 
@@ -15,13 +16,13 @@ const SETTLE_MAX: u64 = 1_000_000_000;
 
 /// Sends a share through a path.
 pub fn push<P: Push + ?Sized>(path: &mut P, share: &Share<'_>) -> Tally {
-    let mut tally = Tally::default();
+    let (mut tally, mut precedence) = (Tally::default(), None);
     if path.is_live() {
-        share.settle_in(&mut tally);
+        precedence = share.settle_in(&mut tally);
         share.begin();
     }
     let most = path.batch().min(BATCH);
-    let mut pusher = Pusher { path, share, tally, stall: None, base: None };
+    let mut pusher = Pusher { path, share, tally, precedence, stall: None, base: None };
     let (mut packets, mut next) = (share.packets(), None);
     let mut batch: Vec<Outgoing<'_>> = Vec::with_capacity(most);
     let end = loop {
@@ -53,6 +54,8 @@ struct Pusher<'a, 't, P: ?Sized> {
     path: &'a mut P,
     share: &'a Share<'t>,
     tally: Tally,
+    /// Its place before ordinary threads.
+    precedence: Option<Precedence>,
     /// The stall that goes on.
     stall: Option<Stall>,
     /// When the packet before was due, and when it was sent.
@@ -72,6 +75,9 @@ impl<P: Push + ?Sized> Pusher<'_, '_, P> {
                 stop.set(Ended::Duration);
             }
             return stop.why().is_none().then_some(last);
+        }
+        if let (Some(precedence), Some((_, last_sent))) = (&mut self.precedence, self.base) {
+            precedence.keep(last_sent);
         }
         let time = match (schedule.rules.pacing, self.base) {
             (Pacing::Dtrf, Some((last_at, last_sent))) if schedule.is_timed() => {

@@ -43,6 +43,8 @@ struct Script {
     answers: VecDeque<Result<usize, SendError>>,
     taken: Vec<Vec<u8>>,
     settling: usize,
+    /// Whether nothing is taken after the script any more.
+    stuck: bool,
 }
 
 impl Push for Script {
@@ -52,7 +54,8 @@ impl Push for Script {
 
     fn submit(&mut self, frames: &[Frame<'_>]) -> Result<usize, SendError> {
         assert!(!frames.is_empty() && frames.len() <= 4);
-        let taken = self.answers.pop_front().unwrap_or(Ok(frames.len()))?.min(frames.len());
+        let then = if self.stuck { Err(SendError::Full) } else { Ok(frames.len()) };
+        let taken = self.answers.pop_front().unwrap_or(then)?.min(frames.len());
         self.taken.extend(frames[..taken].iter().map(|frame| frame.bytes.to_vec()));
         Ok(taken)
     }
@@ -134,6 +137,17 @@ fn a_failure_ends_it_with_true_counts() {
     assert_eq!((tally.submitted, tally.complete, tally.ended_before), (3, false, Some(3)));
     assert_eq!(stop.why(), Some(Ended::Failed));
     assert!(tally.why.is_some_and(|why| why.contains("No such device")));
+}
+
+#[test]
+fn a_path_that_stays_full_is_given_up_with_true_counts() {
+    let template = flows(&[6]);
+    let mut script = Script { answers: [Ok(3)].into(), stuck: true, ..Script::default() };
+    let stop = Stop::new();
+    let rules = Rules { pace: Pace::TopSpeed, loops: None, ..Rules::default() };
+    let tally = drive(&template, rules, &mut script, &stop);
+    assert_eq!((tally.submitted, tally.complete, tally.ended_before), (3, false, Some(3)));
+    assert!(stop.why() == Some(Ended::Stalled) && tally.full > 0, "{tally:?}");
 }
 
 #[test]

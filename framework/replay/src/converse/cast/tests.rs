@@ -13,7 +13,7 @@ fn cast<'t>(
     count: u64,
     nets: &Nets,
 ) -> Result<Cast<'t>, CastError> {
-    Cast::new(template, editor, Split::Hosts, Some(count), nets)
+    Cast::new(template, editor.map(Held::Lent), Split::Hosts, Some(count), nets)
 }
 
 fn texts(addresses: [IpAddr; 2]) -> [String; 2] {
@@ -33,7 +33,7 @@ fn copies_have_addresses_of_their_own_and_are_known_by_them() {
             cast.frame(conversation, step.packet, &mut frame);
             let known = cast.know(&frame).expect("one of ours");
             assert_eq!((known.conversation, known.side), (conversation, step.side));
-            assert_eq!(known.key, cast.script(0).key(position), "the same for all copies");
+            assert_eq!(known.key, cast.script(0).step(position).key.expect("audible"), "the same for all copies");
             let layers = Layers::of(&frame);
             let sum = |from: usize, to: usize| crate::testing::sum(&[&frame[from..to]]);
             assert_eq!(sum(14, 34), 0xffff, "the header's checksum follows");

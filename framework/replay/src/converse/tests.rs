@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::script::{Scripts, Split};
-use super::*;
+use rehearsal_core::dialogue::{Half, Heard, Loss, Manners, Outcome, Repertoire, Send, Split, Thinking};
+
+use super::script::Scripts;
+use crate::Direction;
 use crate::converse::testing::{Line, template};
 
 const MS: u64 = 1_000_000;
@@ -15,8 +17,8 @@ const MANNERS: Manners = Manners {
     timeout: 10_000 * MS,
 };
 
-fn scripts(lines: &[Line]) -> Vec<Script> {
-    Scripts::of(&template(lines), None, Split::Hosts).all
+fn scripts(lines: &[Line]) -> Repertoire {
+    Scripts::of(&template(lines), None, Split::Hosts).repertoire()
 }
 
 /// What becomes of the n-th packet on the wire: when its copies arrive, after how long.
@@ -35,10 +37,10 @@ struct Told {
 }
 
 /// Runs two halves until both have nothing to do.
-fn run(halves: &mut [Half<'_>; 2], fate: Fate<'_>) -> Told {
+fn run(halves: &mut [Half; 2], fate: Fate<'_>) -> Told {
     let (mut told, mut wire, mut sent) = (Told::default(), BTreeMap::new(), 0);
     let mut now = 1_000;
-    for conversation in 0..halves[0].talks.len() as u32 {
+    for conversation in 0..halves[0].talks().len() as u32 {
         let opener = halves[0].script(conversation).opener();
         halves[opener.index()].begin(conversation, now);
     }
@@ -52,13 +54,10 @@ fn run(halves: &mut [Half<'_>; 2], fate: Fate<'_>) -> Told {
                     told.at.push(now);
                 }
                 let step = *half.script(send.conversation).step(send.position);
-                assert_eq!(step.side, half.side);
-                if !step.audible {
-                    continue;
-                }
-                let key = half.script(send.conversation).key(send.position);
-                for (copy, delay) in fate(sent, &send, half.side).into_iter().enumerate() {
-                    wire.insert((now + delay.max(1), sent, copy), (half.side.other(), send.conversation, key));
+                assert_eq!(step.side, half.side());
+                let Some(key) = step.key else { continue };
+                for (copy, delay) in fate(sent, &send, half.side()).into_iter().enumerate() {
+                    wire.insert((now + delay.max(1), sent, copy), (half.side().other(), send.conversation, key));
                 }
                 sent += 1;
             }
@@ -82,7 +81,7 @@ fn run(halves: &mut [Half<'_>; 2], fate: Fate<'_>) -> Told {
     panic!("it does not end: {told:?}");
 }
 
-fn halves(scripts: &[Script], conversations: u32, manners: Manners) -> [Half<'_>; 2] {
+fn halves(scripts: &Repertoire, conversations: u32, manners: Manners) -> [Half; 2] {
     [Direction::Forward, Direction::Backward].map(|side| Half::new(side, scripts, conversations, manners))
 }
 
