@@ -18,6 +18,11 @@ use rehearsal_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod failing;
+
+pub use failing::FailParams;
+use failing::Failing;
+
 /// Length of an acknowledgement, bytes: room for any number, filled up with spaces. A sender may want a longer one.
 const ACK_BYTES: u64 = 40;
 /// Shortest acknowledgement that has room for any number, bytes.
@@ -33,7 +38,7 @@ const REPLY_BYTES_MAX: u32 = 64 << 20;
 pub struct Receiver;
 
 /// The receiver's own keys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReceiverParams {
     /// Requests that are analysed at the same time. Assumed: enough for the 20 ms pause of PL-5G at 800 requests/s.
@@ -52,6 +57,9 @@ pub struct ReceiverParams {
     /// at least 72 bytes then, and `ack` counts them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub token: bool,
+    /// Some requests fail, the same ones in both engines: for what users and senders do then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail: Option<FailParams>,
     /// What is done with each request.
     pub analyzer: AnalyzerParams,
     /// Workers that serve certain senders and nobody else. `workers` and `backlog` are for all others.
@@ -102,6 +110,7 @@ impl Default for ReceiverParams {
             listen: None,
             answer: ByteSize(ACK_BYTES),
             token: false,
+            fail: None,
             analyzer: AnalyzerParams::default(),
             pools: Vec::new(),
         }
@@ -140,16 +149,24 @@ impl Kind for Receiver {
             })?),
         };
         wiring.serve(listen);
-        let AnalyzerParams { spin: compute, decode, .. } = params.analyzer;
-        wiring.weight(Weight { compute, decode, ..Weight::of(params.answer.0 as f64, params.answer.0) });
+        let AnalyzerParams { pause, spin: compute, decode } = params.analyzer;
+        let weight = Weight::of(params.answer.0 as f64, params.answer.0);
+        wiring.weight(Weight { compute, pause, at_once: at_once(params), decode, ..weight });
         let (pools, routes) = pools(params, wiring)?;
         let ack: Arc<dyn Recipe> = if params.token { Arc::new(Token) } else { Arc::new(Ack) };
         let least = if params.token { TOKEN_BYTES_MIN } else { 0 };
         let (ack, bytes) = (wiring.recipe(ack), params.answer.0.max(least) as u32);
-        let spec = Arc::new(Desk { pools, routes, analyzer: params.analyzer, ack, token: params.token, bytes });
-        let members: Vec<_> = cx.members.clone().map(|_| Server::new(&spec)).collect();
+        let fail = params.fail.map(|fail| Ok::<_, BuildError>((fail.share.0, fail.said()?))).transpose()?;
+        let spec = Arc::new(Desk { pools, routes, analyzer: params.analyzer, ack, token: params.token, bytes, fail });
+        let key = |member| wiring.rng(member, 0, "failures").bits();
+        let members: Vec<_> = cx.members.clone().map(|member| Server::new(&spec, key(member))).collect();
         Ok(Box::new(members))
     }
+}
+
+/// Requests that all workers of one instance can have at the same time.
+fn at_once(params: &ReceiverParams) -> Option<u32> {
+    Some(params.pools.iter().fold(params.workers, |all, pool| all.saturating_add(pool.workers)))
 }
 
 /// The pools, that for everybody first, and whom the others serve: ids of senders in order.
@@ -192,6 +209,8 @@ struct Desk {
     token: bool,
     /// Of an answer.
     bytes: u32,
+    /// The share of requests that fail, and what they get.
+    fail: Option<(f64, Status)>,
 }
 
 impl Desk {
@@ -217,6 +236,7 @@ struct Server {
     pools: Vec<Crew>,
     /// Tokens that were given.
     tokens: u64,
+    failing: Failing,
 }
 
 /// The workers of one pool.
@@ -234,6 +254,7 @@ struct Job {
     exchange: ExchangeId,
     seq: u64,
     reply_bytes: u32,
+    fails: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -244,12 +265,15 @@ struct Waiting {
 }
 
 impl Server {
-    fn new(desk: &Arc<Desk>) -> Self {
-        Server { desk: desk.clone(), pools: desk.pools.iter().map(|_| Crew::default()).collect(), tokens: 0 }
+    fn new(desk: &Arc<Desk>, key: u64) -> Self {
+        let pools = desk.pools.iter().map(|_| Crew::default()).collect();
+        let failing = Failing::new(desk.fail.map_or(0.0, |(share, _)| share), key);
+        Server { desk: desk.clone(), pools, tokens: 0, failing }
     }
 
     fn request(&mut self, now: Time, exchange: ExchangeId, head: &Head, out: &mut Outbox) {
-        let job = Job { exchange, seq: head.seq, reply_bytes: self.desk.length(head.reply_bytes) };
+        let fails = self.failing.takes(head);
+        let job = Job { exchange, seq: head.seq, reply_bytes: self.desk.length(head.reply_bytes), fails };
         let pool = self.desk.pool(head.from);
         let (room, crew) = (self.desk.pools[pool], &mut self.pools[pool]);
         if let Some(worker) = crew.worker(room.workers) {
@@ -272,7 +296,11 @@ impl Server {
     fn done(&mut self, now: Time, key: WorkKey, result: WorkResult, out: &mut Outbox) {
         let (pool, worker) = ((key.0 >> 32) as usize, key.0 as u32);
         let Some(job) = self.pools.get(pool).and_then(|crew| crew.slots.get(worker as usize)).copied() else { return };
-        let status = if result == WorkResult::Invalid { Status::Invalid } else { Status::Success };
+        let status = match (result, self.desk.fail) {
+            (WorkResult::Invalid, _) => Status::Invalid,
+            (_, Some((_, status))) if job.fails => status,
+            _ => Status::Success,
+        };
         let number = if self.desk.token { self.tokens } else { job.seq };
         self.tokens += 1;
         let payload = Payload::new(job.reply_bytes, self.desk.ack, number);
@@ -294,7 +322,7 @@ impl Crew {
         self.free.pop().or_else(|| {
             let next = self.slots.len() as u32;
             (next < workers).then(|| {
-                self.slots.push(Job { exchange: ExchangeId::default(), seq: 0, reply_bytes: 0 });
+                self.slots.push(Job { exchange: ExchangeId::default(), seq: 0, reply_bytes: 0, fails: false });
                 next
             })
         })
@@ -351,18 +379,19 @@ impl Recipe for Token {
 
     fn render(&self, cx: RenderContext, out: &mut BytesMut) {
         let start = out.len();
-        // two rounds of a permutation of 64-bit numbers (the finaliser of splitmix64)
-        let spread = |mut x: u64| {
-            x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-            x ^ x >> 31
-        };
         let one = spread(cx.seq ^ u64::from(cx.member).rotate_right(32) ^ 0x9E37_79B9_7F4A_7C15);
         write!(out, r#"{{"ack":{},"token":"{one:016x}{:016x}""#, cx.seq, spread(!one))
             .expect("memory is the only limit");
         out.resize(start + cx.bytes as usize - 1, b' ');
         out.extend_from_slice(b"}");
     }
+}
+
+/// A permutation of 64-bit numbers (the finaliser of splitmix64).
+fn spread(x: u64) -> u64 {
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
 }
 
 #[cfg(test)]

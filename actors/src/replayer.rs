@@ -1,11 +1,14 @@
 //! The replayer: a template of captured packets as a sender, at its own times, faster or slower.
 //!
+//! With `interactive` it is one of two that converse: each hears what the other one says, and answers.
+//!
 //! Over `udp` each packet's payload becomes a datagram of ours, so that it works on any hosts; over `frames` the frames
 //! themselves go. Either way a stream of the template is a stream of the sender.
 
 use std::sync::Arc;
 
-use rehearsal_core::kind::{Complaint, Offer, Scatter, StreamSpec, Targets};
+use rehearsal_core::dialogue::Direction;
+use rehearsal_core::kind::{Complaint, Meeting, Offer, Scatter, StreamSpec, Targets};
 use rehearsal_core::plan::{Carrier, Stop};
 use rehearsal_core::recording::{Pace, Recording, Side, TemplateRequest};
 use rehearsal_core::sender::{OnLate, SenderParams, Spread};
@@ -15,11 +18,15 @@ use rehearsal_core::{BuildError, GroupContext, Kind, Pool, Role, Span, Wiring};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod interactive;
 mod player;
+mod speaker;
 #[cfg(test)]
 mod tests;
 
+pub use interactive::InteractiveParams;
 use player::Player;
+use speaker::{Counters, Scene, Speaker};
 
 /// Streams of all instances of one replayer. Assumed: as of a population.
 const STREAMS_MAX: u64 = 10_000_000;
@@ -58,6 +65,10 @@ pub struct ReplayerParams {
     /// Changes to copies of the packets, each as after `--edit` of `rehearsal replay`: `["ttl=-1", "payload_bytes_max=64"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edit: Vec<String>,
+    /// Converses as `side` with the replayer that `to` names, whose own `to` is this one: a packet goes when what it answers has
+    /// arrived, and its side has thought. `{}` takes all defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interactive: Option<InteractiveParams>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -113,6 +124,12 @@ impl Kind for Replayer {
                           datagrams, or `carrier = \"frames\"`, for whole frames";
             return Err(BuildError::of("to", reason));
         }
+        for verb in ["start", "steer"] {
+            wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.{verb}", cx.run.run))?;
+        }
+        if let Some(interactive) = &params.interactive {
+            return speakers(params, interactive, cx, &sender.to, targets, wiring);
+        }
         let recording = wiring.recording(&params.request(targets.carrier == Carrier::Frames))?;
         let streams = recording.streams.len() as u64;
         let all = streams * cx.members.len() as u64;
@@ -133,9 +150,6 @@ impl Kind for Replayer {
             scatter: Some(Scatter::Unknown),
             ..StreamSpec::UNDECLARED
         });
-        for verb in ["start", "steer"] {
-            wiring.subscribe(&format!("{PREFIX}.{}.ctl.*.*.{verb}", cx.run.run))?;
-        }
         let spec = Arc::new(Spec { node: cx.node.to_owned(), targets, recording, loops });
         Ok(Box::new(cx.members.clone().map(|member| Player::new(&spec, member)).collect::<Vec<_>>()))
     }
@@ -158,10 +172,17 @@ impl Kind for Replayer {
         if params.template.is_empty() {
             say("template", "write the name of a capture file, or of a template of the library");
         }
+        if let Some(interactive) = &params.interactive {
+            interactive.check(params, &mut all);
+        }
         all
     }
 
     fn offers(params: &ReplayerParams) -> Option<Offer> {
+        if let Some(interactive) = &params.interactive {
+            let count = interactive.conversations.map_or_else(String::new, |count| format!("{count} "));
+            return Some(Offer { text: format!("{count}conversations as answered"), ..Offer::default() });
+        }
         let text = match params.request(false).pace {
             Pace::Speed(1.0) => "as captured".to_owned(),
             Pace::Speed(factor) => format!("as captured, {factor} times as fast"),
@@ -176,6 +197,52 @@ impl Kind for Replayer {
     fn template(params: &ReplayerParams, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
         Some((params.request(frames), params.loops))
     }
+
+    fn meeting(params: &ReplayerParams) -> Option<Meeting> {
+        params.interactive.as_ref().map(|interactive| interactive.meeting(params))
+    }
+}
+
+/// Members that converse.
+fn speakers(
+    params: &ReplayerParams,
+    interactive: &InteractiveParams,
+    cx: &GroupContext<'_>,
+    to: &str,
+    targets: Targets,
+    wiring: &mut dyn Wiring,
+) -> Result<Box<dyn Pool>, BuildError> {
+    let frames = targets.carrier == Carrier::Frames;
+    if !frames {
+        interactive.unseen()?;
+    }
+    let side = if params.side == Side::Server { Direction::Backward } else { Direction::Forward };
+    let conversations = wiring.conversations(&params.request(frames), &interactive.casting(targets.len))?;
+    let all = u64::from(conversations.count) * cx.members.len() as u64;
+    if all > STREAMS_MAX {
+        let reason = format!("{all} conversations of all instances together are more than {STREAMS_MAX}");
+        return Err(BuildError::of("interactive", reason));
+    }
+    let peers = wiring.instances(to).map_err(|why| BuildError::of("to", why.reason))?;
+    wiring.serve(None);
+    // answers decide when packets go, as in any closed loop
+    wiring.streams(StreamSpec { per_member: conversations.count, in_flight: 1, ..StreamSpec::UNDECLARED });
+    let manners = interactive.manners(params);
+    let dialogue = |number: u32| &conversations.repertoire[number as usize % conversations.repertoire.len()];
+    let start = |number: u32| match (interactive.start_rate, manners.thinking.factor) {
+        (Some(rate), _) => (f64::from(number) * 1e9 / rate) as u64,
+        (None, factor) => factor.map_or(0, |factor| (dialogue(number).first as f64 / factor) as u64),
+    };
+    let start_of: Vec<u64> = (0..conversations.count).map(start).collect();
+    let mut starts: Vec<(u64, u32)> = start_of.iter().copied().zip(0..).collect();
+    starts.sort_unstable();
+    let plans = conversations.repertoire.iter().map(|dialogue| dialogue.plan(&manners.thinking)).collect();
+    let counters = Counters::new(wiring);
+    let (node, concurrent) = (cx.node.to_owned(), interactive.concurrent);
+    let scene =
+        Scene { node, targets, peers, side, manners, concurrent, conversations, starts, start_of, plans, counters };
+    let scene = Arc::new(scene);
+    Ok(Box::new(cx.members.clone().map(|member| Speaker::new(&scene, member)).collect::<Vec<_>>()))
 }
 
 /// The mean gap of a stream, over all streams: those of the other side never send, and are counted by the engine all the same.

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use rehearsal_core::assembly::{Assembly, AssemblyError, ClipFrames, LiveMedia, MediaSource, RecordedPackets};
+use rehearsal_core::assembly::{
+    Assembly, AssemblyError, CastPackets, ClipFrames, LiveMedia, MediaSource, RecordedPackets,
+};
+use rehearsal_core::dialogue::{Casting, Dialogue, Direction, Line};
 use rehearsal_core::kind::{Build, BuildError, Decoded};
 use rehearsal_core::life::OnLoss;
 use rehearsal_core::payload::RenderContext;
@@ -234,6 +237,27 @@ impl MediaSource for Clips {
         self.asked.push((path.to_owned(), live));
         let sizes = Arc::from([100_000, 150_000, 200_000]);
         Ok(ClipFrames { recipe: Arc::new(Frame), sizes, live: live.then(|| Arc::new(Frame) as _) })
+    }
+
+    /// Two questions and two answers: after 10 ms, 20 ms later, and 15 ms after that; 100 bytes each, 142 as frames.
+    fn conversations(
+        &mut self,
+        _: &Path,
+        request: &TemplateRequest,
+        casting: &Casting,
+    ) -> Result<CastPackets, BuildError> {
+        use Direction::{Backward, Forward};
+        let said = [(Forward, 0), (Backward, 10), (Forward, 30), (Backward, 45)];
+        let line = |(packet, (side, ms)): (u32, (Direction, u64))| Line {
+            packet,
+            side,
+            at: ms * 1_000_000,
+            key: Some(u64::from(packet)),
+        };
+        let dialogue = Arc::new(Dialogue::new((0..).zip(said).map(line)));
+        let (recipe, bytes) = (Arc::new(Frame), if request.frames { 142 } else { 100 });
+        let count = casting.conversations.unwrap_or(1) as u32;
+        Ok(CastPackets { recipe, repertoire: Arc::from([dialogue]), bytes: Arc::from([vec![bytes; 2]]), count })
     }
 
     /// Four packets of two streams within 30 ms, 40 ms from loop to loop; `burst` is one packet in no time.

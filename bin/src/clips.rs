@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use rehearsal_core::assembly::{ClipFrames, FILE_BYTES_MAX, LiveMedia, MediaSource, RecordedPackets};
+use rehearsal_core::assembly::{CastPackets, ClipFrames, FILE_BYTES_MAX, LiveMedia, MediaSource, RecordedPackets};
+use rehearsal_core::dialogue::Casting;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::recording::TemplateRequest;
 use rehearsal_core::units::ByteRange;
@@ -106,6 +107,15 @@ impl MediaSource for Clips<'_> {
 
     fn recording(&mut self, base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
         recordings::read(base, request)
+    }
+
+    fn conversations(
+        &mut self,
+        base: &Path,
+        request: &TemplateRequest,
+        casting: &Casting,
+    ) -> Result<CastPackets, BuildError> {
+        recordings::cast(base, request, casting)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Whether the cores suffice: what the load of an experiment costs by a calibration, against the cores that its nodes have.
-//! Only what clearly does not fit is a reason not to start. Closed loops take what they get, and a flow's datagrams leave
-//! many at a time, whose cost no calibration tells: neither is counted.
+//! Only what clearly does not fit is a reason not to start. A closed loop takes what it gets, but no more than those under way
+//! by the time that each exchange takes without any core: its ways and the receiver's pause. Without these it has no
+//! bound, and is not counted. A flow's datagrams leave many at a time, whose fixed cost no calibration tells: it is counted as if
+//! trains were as long as they can be, which is the least that they cost.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +10,7 @@ use rehearsal_core::Role;
 use rehearsal_core::assembly::{Assembly, Group};
 use rehearsal_core::calibration::{Calibration, Cost};
 use rehearsal_core::kind::Weight;
-use rehearsal_core::plan::{Carrier, Connection, LinkSpec};
+use rehearsal_core::plan::{Carrier, Connection, Impose, LinkSpec, TlsHandshake};
 
 use crate::cli::Placement;
 
@@ -17,6 +19,8 @@ use crate::cli::Placement;
 const CLEAR: f64 = 1.2;
 /// The same by costs that nobody measured. Assumed: they tell orders of magnitude.
 const CLEAR_UNMEASURED: f64 = 3.0;
+/// Datagrams of a flow that leave and come in together at most. Source: `UDP_MAX_SEGMENTS` of Linux.
+const TRAIN_MAX: f64 = 64.0;
 /// An echo of a datagram: the header alone.
 const ECHO_BYTES: f64 = rehearsal_models::wire::ECHO_BYTES as f64;
 
@@ -143,8 +147,8 @@ impl Judge<'_> {
 /// What each node of the plan needs.
 fn needs(assembly: &Assembly, calibration: &Calibration) -> Vec<Need> {
     let mut needs = vec![Need::default(); assembly.plan.nodes.len()];
-    for sender in assembly.groups.iter().filter(|group| group.role == Role::Sender && group.kind != "flow") {
-        let (Some(rate), Some(weight)) = (rate(assembly, sender), sender.weight) else { continue };
+    for sender in assembly.groups.iter().filter(|group| group.role == Role::Sender) {
+        let Some(weight) = sender.weight else { continue };
         let to = &assembly.plan.nodes[sender.node].groups[sender.row].sender;
         let to = to.as_ref().and_then(|params| assembly.plan.path_to(&params.to)).unwrap_or_default();
         let named = |group: &&Group| {
@@ -152,10 +156,12 @@ fn needs(assembly: &Assembly, calibration: &Calibration) -> Vec<Need> {
         };
         let targets: Vec<&Group> = assembly.groups.iter().filter(named).collect();
         let instances: f64 = targets.iter().map(|target| f64::from(target.pool.len())).sum();
+        let Some(rate) = rate(assembly, sender).or_else(|| loops(assembly, sender, &targets)) else { continue };
         for target in targets {
             let rate = rate * f64::from(target.pool.len()) / instances;
             let link = assembly.link(sender.node, target.node);
-            let [sent, received] = each(calibration, link, &weight, target.weight.as_ref());
+            let train = if sender.kind == "flow" { TRAIN_MAX } else { 1.0 };
+            let [sent, received] = each(calibration, link, &weight, target.weight.as_ref(), train);
             for (node, cost) in [(sender.node, sent), (target.node, received)] {
                 let need = &mut needs[node];
                 need.traffic += rate * cost.traffic;
@@ -178,21 +184,51 @@ fn rate(assembly: &Assembly, sender: &Group) -> Option<f64> {
     build.offers()?.per_second.map(|rate| members * rate)
 }
 
-/// Cores that one exchange in a second needs at its sender and at its receiver.
-fn each(calibration: &Calibration, link: &LinkSpec, weight: &Weight, answer: Option<&Weight>) -> [Need; 2] {
+/// Exchanges of a closed loop in a second at most: of each that may be under way, one in the time that it takes without any
+/// core, and no more than the receivers' workers can have at once. `None` if that time is not known or nothing.
+fn loops(assembly: &Assembly, sender: &Group, targets: &[&Group]) -> Option<f64> {
+    let group = &assembly.plan.nodes[sender.node].groups[sender.row];
+    // what paces itself is no closed loop, though its rate may not be known
+    if group.build.offers().is_some() || group.sender.as_ref().is_none_or(|params| params.is_paced()) {
+        return None;
+    }
+    let streams = sender.streams?;
+    let under_way = f64::from(sender.pool.len()) * f64::from(streams.per_member) * f64::from(streams.in_flight);
+    let (mut bound, mut cycle) = (0.0, f64::INFINITY);
+    for target in targets {
+        let answer = target.weight?;
+        let held = (answer.pause + answer.compute).as_secs_f64();
+        // a delay that is stated and not imposed holds nobody back
+        let delay = |link: &LinkSpec| if link.impose == Impose::None { 0.0 } else { link.delay.as_secs_f64() };
+        let way = delay(assembly.link(sender.node, target.node)) + delay(assembly.link(target.node, sender.node));
+        cycle = cycle.min(held + way);
+        let workers = answer.at_once.filter(|_| held > 0.0).map_or(f64::INFINITY, f64::from);
+        bound += f64::from(target.pool.len()) * workers / held;
+    }
+    (cycle > 0.0 && cycle.is_finite()).then(|| (under_way / cycle).min(bound))
+}
+
+/// Cores that one exchange in a second needs at its sender and at its receiver; `train` leave and come in together.
+fn each(calibration: &Calibration, link: &LinkSpec, weight: &Weight, answer: Option<&Weight>, train: f64) -> [Need; 2] {
     let mut both = [Need::default(); 2];
     if let Some(costs) = calibration.carriers.get(&link.carrier) {
         let reply = |cost: fn(&rehearsal_core::calibration::ReplyCosts) -> &Cost, other: &Cost| {
             let bytes = if link.is_answered() { answer.map_or(0.0, |answer| answer.bytes) } else { ECHO_BYTES };
             if link.is_exchange() { mean(costs.reply.as_ref().map_or(other, cost), bytes) } else { 0.0 }
         };
-        both[0].traffic = mean(&costs.send, weight.bytes) + reply(|reply| &reply.receive, &costs.receive);
-        both[1].traffic = mean(&costs.receive, weight.bytes) + reply(|reply| &reply.send, &costs.send);
-        both[1].traffic += costs.saturation.map_or(0.0, |seen| seen.hidden_ns / 1e9);
+        let message = |cost: &Cost| mean(&Cost { fixed_ns: cost.fixed_ns / train, ..cost.clone() }, weight.bytes);
+        both[0].traffic = message(&costs.send) + reply(|reply| &reply.receive, &costs.receive);
+        both[1].traffic = message(&costs.receive) + reply(|reply| &reply.send, &costs.send);
+        both[1].traffic += costs.saturation.filter(|_| train <= 1.0).map_or(0.0, |seen| seen.hidden_ns / 1e9);
         let opens = link.carrier.is_addressed() && link.carrier != Carrier::Udp;
         if opens && link.connection == Connection::PerRequest {
             both[0].traffic += mean(&costs.connect, 0.0);
             both[1].traffic += mean(costs.accept.as_ref().unwrap_or(&costs.connect), 0.0);
+            if let Some(tls) = link.security() {
+                let handshake = calibration.tls.of(tls.handshake == TlsHandshake::Resumed);
+                both[0].traffic += handshake.connect_ns / 1e9;
+                both[1].traffic += handshake.accept_ns / 1e9;
+            }
         }
     }
     if weight.encode {
@@ -220,7 +256,8 @@ fn mean(cost: &Cost, bytes: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use rehearsal_core::Span;
-    use rehearsal_core::calibration::CarrierCosts;
+    use rehearsal_core::calibration::{CarrierCosts, HandshakeCosts};
+    use rehearsal_core::plan::TlsSpec;
 
     use super::*;
 
@@ -239,13 +276,20 @@ mod tests {
         let (request, answer) = (Weight::of(100.0, 100), Weight::of(10.0, 10));
         let ns = |both: [Need; 2]| both.map(|need| (need.traffic * 1e9).round());
         // 1000 + 100 and 2000 + 2·10 at the sender, 2000 + 2·100 and 1000 + 10 at the receiver
-        assert_eq!(ns(each(&calibration, &link, &request, Some(&answer))), [3120.0, 3210.0]);
+        assert_eq!(ns(each(&calibration, &link, &request, Some(&answer), 1.0)), [3120.0, 3210.0]);
         let fresh = LinkSpec { connection: Connection::PerRequest, ..link.clone() };
-        assert_eq!(ns(each(&calibration, &fresh, &request, Some(&answer))), [13_120.0, 13_210.0]);
+        assert_eq!(ns(each(&calibration, &fresh, &request, Some(&answer), 1.0)), [13_120.0, 13_210.0]);
+        calibration.tls.full = HandshakeCosts { connect_ns: 300.0, accept_ns: 200.0 };
+        let encrypted = LinkSpec { tls: Some(TlsSpec::default()), ..fresh.clone() };
+        assert_eq!(ns(each(&calibration, &encrypted, &request, Some(&answer), 1.0)), [13_420.0, 13_410.0]);
         let other = LinkSpec { carrier: Carrier::Udp, ..link.clone() };
-        assert_eq!(ns(each(&calibration, &other, &request, Some(&answer))), [0.0, 0.0], "nothing is known of it");
+        assert_eq!(ns(each(&calibration, &other, &request, Some(&answer), 1.0)), [0.0, 0.0], "nothing is known of it");
         let busy = Weight { compute: Span::from_millis(2), ..answer };
-        assert_eq!(each(&calibration, &link, &request, Some(&busy))[1].work, 0.002);
+        assert_eq!(each(&calibration, &link, &request, Some(&busy), 1.0)[1].work, 0.002);
+        // of a train of ten each has a tenth of the fixed part: 100 + 100 and 200 + 200, and nobody answers
+        let costs = calibration.carriers[&Carrier::Http1].clone();
+        calibration.carriers.insert(Carrier::Udp, costs);
+        assert_eq!(ns(each(&calibration, &other, &request, Some(&answer), 10.0)), [200.0, 400.0]);
     }
 
     #[test]

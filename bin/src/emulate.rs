@@ -33,6 +33,7 @@ use crate::metrics::{Address, Board, Server};
 use crate::node::Orders;
 use crate::permits;
 use crate::processes::{self, Confinement, Fleet, Home, Nats, token};
+use crate::recordings;
 use crate::report::{self, Ending, refuse};
 use crate::signals::Signals;
 use crate::tags;
@@ -46,6 +47,7 @@ use crate::validate;
 /// What stops it before or while it runs.
 pub fn emulate(args: &Emulate) -> Result<ExitCode> {
     let here = args.placement != Placement::Agents;
+    recordings::fetch_from(&args.nats);
     run_one(args, load_with(&args.file, &args.overrides, &args.part, here)?)
 }
 

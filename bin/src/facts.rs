@@ -38,6 +38,7 @@ pub fn meta(experiment: &Experiment, plan: &Plan, engine: Engine, csv: bool) -> 
         latency_interval: experiment.latency_interval,
         thresholds: crate::thresholds::of(experiment),
         limits: crate::limits::of(experiment),
+        attached: crate::attached::of(experiment),
         ..BundleMeta::default()
     }
 }

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod agents;
 pub mod aggregator;
 pub mod analysis;
+pub mod attached;
 pub mod baseline;
 pub mod books;
 pub mod calibrate;

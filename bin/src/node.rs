@@ -78,6 +78,9 @@ pub struct Orders {
     /// Whether the process stands in a network namespace of its own.
     #[serde(default)]
     pub own_network: bool,
+    /// The interface for whole frames, where the process has no network of its own.
+    #[serde(default)]
+    pub interface: Option<String>,
     /// Where targets outside are, by scheme, host and port, as the process that leads has looked them up.
     #[serde(default)]
     pub targets: BTreeMap<String, SocketAddr>,
@@ -147,7 +150,7 @@ pub fn ready(orders: Orders, reader: Option<String>) -> Result<(Assembly, EmuOpt
         meter: orders.meter,
         machine: orders.machine,
         own_network: orders.own_network,
-        frames: orders.own_network.then(|| Arc::new(NodePorts) as _),
+        frames: NodePorts::of(orders.own_network, orders.interface).map(|ports| Arc::new(ports) as _),
         ..EmuOptions::default()
     };
     for text in &orders.allow {

@@ -135,6 +135,7 @@ pub fn share(
         meter: None,
         machine: None,
         own_network: false,
+        interface: None,
         targets: experiment.outside.iter().filter_map(|o| Some((o.url.origin(), o.address?))).collect(),
     };
     options.remote = Some(Remote {

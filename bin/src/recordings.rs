@@ -9,12 +9,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use bytes::BytesMut;
+use clap::Parser as _;
 use rehearsal_core::assembly::RecordedPackets;
+use rehearsal_core::dialogue::Casting;
 use rehearsal_core::payload::RenderContext;
 use rehearsal_core::recording::{FramePlace, PACKETS_MAX, Pace, Recorded, Side, TemplateRequest};
 use rehearsal_core::{BuildError, Recipe, Span};
 use rehearsal_models::source::{DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
 use rehearsal_replay::capture::{self, CaptureError};
+use rehearsal_replay::edit::Laps;
 use rehearsal_replay::frame::{Content, ETHERNET};
 use rehearsal_replay::port::{content_key_of_arrival, content_keys};
 use rehearsal_replay::template::TemplateError;
@@ -22,8 +25,13 @@ use rehearsal_replay::timing::{Cursor, Pacing, Rules, Schedule, TimingError};
 use rehearsal_replay::{Direction, Editor, Packet, Template};
 
 use crate::cli::{Edits, Place};
+use crate::connection::Connection;
 use crate::report::chain;
 use crate::template::{self, edits};
+
+mod cast;
+
+pub use cast::cast;
 
 /// Captures and templates that are kept open for what comes next. Assumed: more than one experiment names.
 const KEPT_MAX: usize = 32;
@@ -39,7 +47,7 @@ const TAG: usize = 4;
 pub fn read(base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, BuildError> {
     let of = |key| move |why: String| BuildError::of(key, why);
     let template = open(base, &request.template).map_err(of("template"))?;
-    let editor = editor(request, &template).map_err(of("edit"))?;
+    let editor = editor(request, &template, None).map_err(of("edit"))?;
     let schedule = schedule(request, &template).map_err(of("template"))?;
     let wanted = match request.side {
         Side::Both => None,
@@ -79,11 +87,18 @@ pub fn read(base: &Path, request: &TemplateRequest) -> Result<RecordedPackets, B
     Ok(RecordedPackets { recipe, packets, streams, period: Span::from_nanos(schedule.period) })
 }
 
-/// Packets per second and bytes of a packet in the mean, and packets of one loop.
+/// Packets per second and bytes of a packet in the mean, and packets of one loop or of one side of conversations.
 ///
 /// # Errors
 /// As of [`read`].
-pub fn offered(base: &Path, request: &TemplateRequest) -> Result<(Option<f64>, f64, u64), BuildError> {
+pub fn offered(
+    base: &Path,
+    request: &TemplateRequest,
+    casting: Option<&Casting>,
+) -> Result<(Option<f64>, f64, u64), BuildError> {
+    if let Some(casting) = casting {
+        return cast::offered(base, request, casting).map(|(bytes, packets)| (None, bytes, packets));
+    }
     let RecordedPackets { packets, period, .. } = read(base, request)?;
     let count = packets.len() as f64;
     let bytes = packets.iter().map(|packet| f64::from(packet.bytes)).sum::<f64>() / count;
@@ -119,13 +134,14 @@ fn schedule(request: &TemplateRequest, template: &Template) -> Result<Schedule, 
     })
 }
 
-fn editor(request: &TemplateRequest, template: &Template) -> Result<Option<Editor>, String> {
+fn editor(request: &TemplateRequest, template: &Template, laps: Option<Laps>) -> Result<Option<Editor>, String> {
     let written = Edits { edit: request.edit.clone(), edit_file: None };
-    let edit = edits::read(&written).map_err(|why| {
+    let mut edit = edits::read(&written).map_err(|why| {
         // the key is named by who tells of it
         let text = why.to_string();
         text.strip_prefix("--edit").unwrap_or(&text).trim_start_matches([':', ' ']).to_owned()
     })?;
+    edit.laps = laps.filter(|_| !edit.random_hosts.is_empty()).unwrap_or(edit.laps);
     let editor = (!edit.is_empty()).then(|| Editor::new(&edit, template)).transpose();
     editor.map_err(|why| chain(&why))
 }
@@ -169,12 +185,42 @@ pub fn file(base: &Path, wanted: &str) -> Result<PathBuf, String> {
         return Ok(path);
     }
     let found = template::open(&library(), wanted);
-    found.map(|(kept, _)| kept.path).map_err(|why| format!("there is no file {}, and {why:#}", path.display()))
+    found.map(|(kept, _)| kept.path).map_err(|why| nowhere(&path, &why))
 }
 
-/// The library of this host, as other verbs have it.
+fn nowhere(path: &Path, why: &anyhow::Error) -> String {
+    let text = format!("there is no file {}, and {why:#}", path.display());
+    let has_server = library().nats.nats.is_some();
+    if has_server {
+        text
+    } else {
+        text + "; with a server (--nats of `emulate`, or REHEARSAL_NATS) a lab's library is asked too"
+    }
+}
+
+/// The lab's server that a run was given.
+static LAB: OnceLock<Connection> = OnceLock::new();
+
+/// Templates that this host does not have come from the library of a lab, if a server is named.
+pub fn fetch_from(nats: &Connection) {
+    if nats.nats.is_some() {
+        // the first one counts: a process runs one experiment
+        let _ = LAB.set(nats.clone());
+    }
+}
+
+/// The library of this host, and of the lab whose server a run was given or variables name, as other verbs have it.
 fn library() -> Place {
-    Place { library: std::env::var_os("REHEARSAL_LIBRARY").map(PathBuf::from), ..Place::default() }
+    #[derive(clap::Parser)]
+    struct Variables {
+        #[command(flatten)]
+        place: Place,
+    }
+    let place = Variables::try_parse_from(["rehearsal"]).map(|variables| variables.place).unwrap_or_default();
+    match LAB.get() {
+        Some(nats) => Place { nats: nats.clone(), ..place },
+        None => place,
+    }
 }
 
 type Known = BTreeMap<(PathBuf, Option<SystemTime>, u64), Arc<Template>>;
@@ -185,7 +231,7 @@ fn open(base: &Path, wanted: &str) -> Result<Arc<Template>, String> {
     let path = base.join(wanted);
     let Some(meta) = path.metadata().ok().filter(std::fs::Metadata::is_file) else {
         let found = template::open(&library(), wanted).map(|(_, template)| Arc::new(template));
-        return found.map_err(|why| format!("there is no file {}, and {why:#}", path.display()));
+        return found.map_err(|why| nowhere(&path, &why));
     };
     let key = (path.clone(), meta.modified().ok(), meta.len());
     // held while a capture is read: others most likely want the same one
@@ -292,7 +338,7 @@ impl Recipe for Replayed {
         let Recorded { stream, place, bytes, .. } = self.packets[self.row(number) as usize];
         let round = number / self.packets.len() as u64;
         let seq = round * u64::from(self.streams[stream as usize]) + u64::from(place);
-        Some(FramePlace { number, stream, seq, bytes })
+        Some(FramePlace { number, stream, seq, bytes, repeats: false })
     }
 }
 

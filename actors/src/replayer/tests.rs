@@ -21,6 +21,7 @@ fn params() -> ReplayerParams {
         gap_max: None,
         side: Side::Both,
         edit: Vec::new(),
+        interactive: None,
     }
 }
 

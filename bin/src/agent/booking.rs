@@ -205,6 +205,7 @@ impl Booking {
         orders["epoch_ns"] = asked.epoch_ns.into();
         orders["base"] = serde_json::to_value(&self.folder).map_err(told)?;
         orders["allow"] = policy.allowed().into();
+        orders["interface"] = policy.interface.clone().into();
         orders["listen"] = card.address.to_string().into();
         if let Some(name) = &asked.experiment {
             let path = self.folder.join(name);

@@ -17,6 +17,7 @@ use super::cache::Cache;
 use super::policy::Policy;
 use crate::cli;
 use crate::exit::{Refused, UsageError};
+use crate::ports;
 use crate::report::chain;
 
 /// Labels that one agent may have.
@@ -64,7 +65,10 @@ impl Offer {
             Some(text) => Some(text.parse().map_err(|why| usage("--bit-rate-max", &why))?),
             None => None,
         };
-        let policy = Policy { allow, rate_max, bit_rate_max };
+        if let Some(name) = &args.interface {
+            ports::probe(name).map_err(|why| Refused(format!("--interface {name}: {why}")))?;
+        }
+        let policy = Policy { allow, interface: args.interface.clone(), rate_max, bit_rate_max };
         let folder = args.cache.clone().unwrap_or_else(|| default_cache_dir().join("agent"));
         let cache = Cache::new(&folder, &name).with_context(|| format!("cannot use {}", folder.display()))?;
         let facts = Facts::read();

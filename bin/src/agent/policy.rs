@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use rehearsal_core::plan::Carrier;
 use rehearsal_core::steer::Steering;
 use rehearsal_core::units::BitRate;
 use rehearsal_emu::Network;
@@ -15,6 +16,8 @@ use thiserror::Error;
 pub struct Policy {
     /// Networks that traffic may go to, beside the loopback, and that may be listened on.
     pub allow: Vec<Network>,
+    /// The interface at which whole frames may be sent and taken.
+    pub interface: Option<String>,
     /// Requests per second that all nodes together may offer.
     pub rate_max: Option<f64>,
     /// The same in bits of payload per second.
@@ -85,6 +88,26 @@ pub enum Denied {
         /// The ceiling.
         limit: f64,
     },
+    /// Whole frames, and no interface for them.
+    #[error(
+        "`{actor}` has a link with `carrier = \"frames\"`; this agent's operator permits none: start the agent with --interface \
+         NAME, or write `carrier = \"udp\"` for the payloads alone"
+    )]
+    Frames {
+        /// The sender or receiver, `node/actor`.
+        actor: String,
+    },
+    /// Frames that would not leave the host.
+    #[error(
+        "`{sender}` would send whole frames to `{target}`, which is at the same agent: an interface does not hand its own frames \
+         back; place them with different agents"
+    )]
+    Beside {
+        /// The sender, `node/actor`.
+        sender: String,
+        /// The receiver, `node/actor`.
+        target: String,
+    },
     /// A rate or a size that nobody knows beforehand.
     #[error(
         "`{sender}` {why}: what it offers is not known beforehand, and this agent's operator sets a limit ({flag})"
@@ -127,6 +150,7 @@ impl Policy {
             for actor in &node.actors {
                 self.may_listen(node, actor)?;
                 self.may_reach(experiment, node, actor, peers)?;
+                self.may_frame(experiment, node, actor, nodes)?;
                 let load = self.load(experiment, node, actor, here)?;
                 if load.rate >= most.1 && load.rate > 0.0 {
                     most = (path(node, actor), load.rate);
@@ -202,6 +226,30 @@ impl Policy {
                 permitted: self.permitted(),
             }),
         }
+    }
+
+    /// Whether there is an interface for frames that an actor sends or takes, and whether they lead away from here.
+    fn may_frame(
+        &self,
+        experiment: &Experiment,
+        node: &NodeSpec,
+        actor: &ActorSpec,
+        nodes: &[&str],
+    ) -> Result<(), Denied> {
+        let framed = |from: &NodeSpec, to: &str| experiment.carrier_to(&from.name, to) == Carrier::Frames;
+        let me = path(node, actor);
+        let takes = |from: &NodeSpec, other: &ActorSpec| {
+            other.sender.as_ref().is_some_and(|sender| sender.to == me && framed(from, &sender.to))
+        };
+        let sends = actor.sender.as_ref().filter(|sender| framed(node, &sender.to));
+        let taken = experiment.nodes.iter().any(|from| from.actors.iter().any(|other| takes(from, other)));
+        if self.interface.is_none() && (sends.is_some() || taken) {
+            return Err(Denied::Frames { actor: me });
+        }
+        let Some(to) = sends.map(|sender| &sender.to) else { return Ok(()) };
+        let aim = to.split_once('/').and_then(|(name, _)| experiment.nodes.iter().find(|node| node.name == name));
+        let here = aim.is_some_and(|aim| (0..aim.count()).any(|index| nodes.contains(&aim.instance(index).as_str())));
+        if here { Err(Denied::Beside { sender: me, target: to.clone() }) } else { Ok(()) }
     }
 
     /// What `here` instances of the node offer with this actor at most, counting what the experiment itself does to rates.

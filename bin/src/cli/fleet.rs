@@ -43,6 +43,9 @@ pub struct Agent {
     /// Permit traffic to this address or network, such as 192.0.2.0/24 (repeatable) [default: this host only]
     #[arg(long, value_name = "CIDR", env = "REHEARSAL_ALLOW", value_delimiter = ',', help_heading = "Permissions")]
     pub allow: Vec<String>,
+    /// Permit whole frames of replayers at this interface, such as eth1 (needs CAP_NET_RAW) [default: none]
+    #[arg(long, value_name = "NAME", env = "REHEARSAL_INTERFACE", help_heading = "Permissions")]
+    pub interface: Option<String>,
     /// Most requests per second that all runs together may offer here, such as 1000/s [default: no ceiling]
     #[arg(long, value_name = "RATE", env = "REHEARSAL_RATE_MAX", help_heading = "Permissions")]
     pub rate_max: Option<String>,

@@ -42,7 +42,7 @@ pub fn run(args: &Replay) -> Result<ExitCode> {
         SplitBy::Hosts => Split::Hosts,
         SplitBy::Streams => Split::Streams,
     };
-    let cast = Cast::new(&source.template, editor.as_ref(), split, wish.conversations, &nets);
+    let cast = Cast::new(&source.template, editor.as_ref().map(Into::into), split, wish.conversations, &nets);
     let cast = cast.map_err(|why| UsageError(chain(&why)))?;
     let folder = args.out.as_deref().map(Folder::create).transpose()?;
     let stop = Arc::new(Stop::new());

@@ -61,6 +61,19 @@ impl Folder {
         write_synced(&path, content).map_err(|source| ExportError::Write { path, source })
     }
 
+    /// Copies a file of the experiment's, by the path that the experiment calls it. Nothing of the bundle's own gives way to it.
+    pub fn attach(&self, name: &str, source: &Path) -> Result<(), ExportError> {
+        let path = self.file(name);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Ok(());
+        }
+        let copy = || {
+            fs::create_dir_all(path.parent().unwrap_or(&self.partial))?;
+            write_synced(&path, &fs::read(source)?)
+        };
+        copy().map_err(|why| ExportError::Write { path: path.clone(), source: why })
+    }
+
     /// Whether there is room for one more record.
     pub fn has_room(&self) -> Result<(), ExportError> {
         self.room.as_ref().map_or(Ok(()), Room::check)

@@ -125,16 +125,24 @@ impl Manifest {
     }
 }
 
-/// Every file of a folder, and its SHA-256.
+/// Folders in each other that are looked through.
+const DEPTH_MAX: usize = 16;
+
+/// Every file of a folder and of those in it, and its SHA-256.
 pub(crate) fn files(folder: &Path) -> Result<BTreeMap<String, String>, ExportError> {
     let read_error = |path: &Path, source| ExportError::Read { path: path.to_owned(), source };
     let mut files = BTreeMap::new();
-    for entry in fs::read_dir(folder).map_err(|source| read_error(folder, source))? {
-        let path = entry.map_err(|source| read_error(folder, source))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name != FILE && path.is_file() {
-            let sum = sha256(&path).map_err(|source| read_error(&path, source))?;
-            files.insert(name, sum);
+    let mut open = vec![(folder.to_owned(), String::new())];
+    while let Some((inside, before)) = open.pop() {
+        for entry in fs::read_dir(&inside).map_err(|source| read_error(&inside, source))? {
+            let path = entry.map_err(|source| read_error(&inside, source))?.path();
+            let name = format!("{before}{}", path.file_name().unwrap_or_default().to_string_lossy());
+            if path.is_dir() && name.split('/').count() < DEPTH_MAX {
+                open.push((path, format!("{name}/")));
+            } else if name != FILE && path.is_file() {
+                let sum = sha256(&path).map_err(|source| read_error(&path, source))?;
+                files.insert(name, sum);
+            }
         }
     }
     Ok(files)

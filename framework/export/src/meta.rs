@@ -1,6 +1,7 @@
 //! What a caller tells about a run: [`BundleMeta`] before it starts, [`RunFacts`] when it has ended.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use rehearsal_core::kind::Role;
 use rehearsal_core::life::{LossWindow, OnLoss};
@@ -83,6 +84,9 @@ pub struct BundleMeta {
     /// What the user says of the run, by name, to find it again.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
+    /// Files that the experiment needs to run again, by the path that it calls them: copied from where they lie.
+    #[serde(default)]
+    pub attached: BTreeMap<String, PathBuf>,
 }
 
 impl BundleMeta {
@@ -119,6 +123,7 @@ impl Default for BundleMeta {
             thresholds: Vec::new(),
             limits: Limits::default(),
             tags: BTreeMap::new(),
+            attached: BTreeMap::new(),
         }
     }
 }

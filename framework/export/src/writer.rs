@@ -110,6 +110,9 @@ impl BundleWriter {
         let folder = Folder::create(name)?;
         folder.write("experiment.toml", meta.resolved.as_bytes())?;
         let files = Files::create(&folder, &meta)?;
+        for (name, source) in &meta.attached {
+            folder.attach(name, source)?;
+        }
         let books = Books::new(meta.trim());
         let decoder = Deserializer::new();
         let (faults, told) = (Vec::new(), Told::default());

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rehearsal_core::assembly::AssemblyError;
+use rehearsal_core::dialogue::Casting;
 use rehearsal_core::kind::{BuildError, Offer};
 use rehearsal_core::plan::{Carrier, Stop};
 use rehearsal_core::recording::TemplateRequest;
@@ -15,13 +16,13 @@ pub(crate) const MEDIA: &str = "media";
 
 impl Experiment {
     /// Fills in what senders offer that replay templates: `read` tells, of a template, packets per second and bytes in the mean
-    /// and packets of one loop.
+    /// and packets of one loop, or of one side of its conversations.
     ///
     /// # Errors
     /// The first template that cannot be read, with its place in the file.
     pub fn offer_templates(
         &mut self,
-        mut read: impl FnMut(&Path, &TemplateRequest) -> Result<(Option<f64>, f64, u64), BuildError>,
+        mut read: impl FnMut(&Path, &TemplateRequest, Option<&Casting>) -> Result<(Option<f64>, f64, u64), BuildError>,
     ) -> Result<(), ScenarioErrors> {
         let once = (self.stop == Stop::AllRequestsDone).then_some(1);
         let mut found = Vec::new();
@@ -30,10 +31,12 @@ impl Experiment {
                 let Some(sender) = &actor.sender else { continue };
                 let frames = self.carrier_to(&node.name, &sender.to) == Carrier::Frames;
                 let Some((request, loops)) = actor.build.template(frames) else { continue };
-                let told = read(&self.base, &request).map_err(|source| {
+                let casting = actor.build.meeting().map(|meeting| meeting.casting);
+                let loops = if casting.is_some() { Some(1) } else { loops.or(once) };
+                let told = read(&self.base, &request, casting.as_ref()).map_err(|source| {
                     self.explain_build(&AssemblyError { node: node.name.clone(), actor: actor.name.clone(), source })
                 });
-                found.push((row, column, told?, loops.or(once)));
+                found.push((row, column, told?, loops));
             }
         }
         for (row, column, (per_second, bytes, packets), loops) in found {

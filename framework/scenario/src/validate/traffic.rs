@@ -2,6 +2,7 @@
 
 use rehearsal_core::kind::Role;
 use rehearsal_core::outside::Url;
+use rehearsal_core::recording::Side;
 
 use crate::draft::{ActorDraft, Draft, Entry, Limit, NodeDraft};
 use crate::error::{Problem, Problems};
@@ -55,6 +56,9 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
         near.or_else(|| Some("add a node with an actor of a receiving kind".to_owned()))
     };
     if Url::is(to) {
+        if actor.own.build.meeting().is_some() {
+            problems.helped(span, cannot("it is outside: who converses needs another `replayer`"), None);
+        }
         return;
     }
     let Some((to_node, to_actor)) = to.split_once('/') else {
@@ -82,11 +86,64 @@ pub(super) fn target(node: &str, actor: &ActorDraft, draft: &Draft, problems: &m
         Some(Some(Role::Sender)) if to_node == node && to_actor == actor.actor.name => {
             problems.helped(span, cannot("it would send to itself"), help());
         }
+        Some(Some(Role::Sender)) if converses(node, actor, draft, problems) => {}
         Some(Some(Role::Sender)) => problems.helped(span, cannot("it only sends"), help()),
         Some(Some(Role::Service)) => problems.helped(span, cannot(SERVICE), help()),
+        Some(Some(Role::Receiver)) if actor.own.build.meeting().is_some() => {
+            problems.helped(span, cannot("it has nothing to say: who converses needs another `replayer`"), None);
+        }
         // of an actor whose own table is wrong, that has been told
         Some(Some(Role::Receiver) | None) => {}
     }
+}
+
+/// Whether a sender's target is a sender that converses; then whether it does so with this one, and as this one does, is told.
+fn converses(node: &str, actor: &ActorDraft, draft: &Draft, problems: &mut Problems<'_>) -> bool {
+    let Some(sender) = &actor.sender else { return false };
+    let Some((to_node, to_actor)) = sender.to.split_once('/') else { return false };
+    let found = draft.nodes.iter().filter(|known| known.node.name == to_node);
+    let found = found.flat_map(|known| known.actors.iter().map(move |actor| (known, actor)));
+    let Some((there, other)) = found.into_iter().find(|(_, known)| known.actor.name == to_actor) else { return false };
+    let Some(theirs) = other.own.build.meeting() else { return false };
+    let (me, to) = (format!("{node}/{}", actor.actor.name), &sender.to);
+    let keys = &actor.actor.keys;
+    let Some(mine) = actor.own.build.meeting() else {
+        let reason = format!("`{to}` converses, and hears nobody else");
+        problems.rule(
+            keys.at("to"),
+            reason,
+            Some("write `interactive = {}` and the `side` that is not its own, or send to a receiver"),
+        );
+        return true;
+    };
+    match other.sender.as_ref().map(|sender| sender.to.as_str()) {
+        Some(back) if back != me => {
+            let reason = format!("`{to}` converses with `{back}`, not with `{me}`");
+            problems.rule(keys.at("to"), reason, Some("each of two that converse is the other's `to`"));
+            return true;
+        }
+        _ => {}
+    }
+    // the rest is alike for both: once is enough
+    if me > *to {
+        return true;
+    }
+    if mine.side == theirs.side && mine.side != Side::Both {
+        let help = "write `side = \"client\"` at one of them and `side = \"server\"` at the other";
+        problems.rule(keys.at("side"), format!("`{me}` and `{to}` are the same side"), Some(help));
+    }
+    for ((key, here), (_, over)) in mine.alike.iter().zip(&theirs.alike).filter(|(mine, theirs)| mine != theirs) {
+        let reason = format!("`{me}` has another `{key}` than `{to}`: {here} here, {over} there");
+        problems.rule(keys.at(key), reason, Some("who converses plays the same: write the same at both"));
+    }
+    let members = |count: u32, actor: &ActorDraft| u64::from(count) * u64::from(actor.actor.table.count);
+    let here = draft.nodes.iter().find(|known| known.node.name == node).map_or(1, |known| known.node.table.count);
+    let [mine, theirs] = [members(here, actor), members(there.node.table.count, other)];
+    if mine != theirs {
+        let reason = format!("`{me}` has {mine} instances and `{to}` {theirs}: each converses with one");
+        problems.rule(keys.at("count"), reason, Some("write the same `count` at both"));
+    }
+    true
 }
 
 /// Datagrams have no outcome that a closed loop could wait for.

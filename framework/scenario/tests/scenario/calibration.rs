@@ -30,6 +30,9 @@ fn the_shipped_calibration_says_that_nobody_measured_it() {
         let costs = &calibration.carriers[&carrier];
         assert!(!costs.send.is_free() && !costs.receive.is_free(), "{carrier:?}");
     }
+    // an earlier file says nothing of these, and they cost nothing
+    assert_eq!((calibration.cpu.sleep_ns, calibration.pacing.due_ns), (0.0, 0.0));
+    assert!(calibration.carriers.values().all(|costs| costs.paused.is_none() && costs.closing == 0.0));
     let again: Calibration = toml::from_str(&toml::to_string(&calibration).expect("TOML")).expect("the same");
     assert_eq!(again, calibration);
 }

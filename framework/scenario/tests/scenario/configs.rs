@@ -34,7 +34,7 @@ fn every_config_loads_and_resolves_to_itself() {
             loaded += 1;
         }
     }
-    assert_eq!(loaded, 23);
+    assert_eq!(loaded, 25);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rehearsal_core::Pool;
-use rehearsal_core::kind::{BuildError, Complaint, GroupContext, Kind, Offer, Role, Wiring};
+use rehearsal_core::dialogue::{Casting, Split};
+use rehearsal_core::kind::{BuildError, Complaint, GroupContext, Kind, Meeting, Offer, Role, Wiring};
+use rehearsal_core::recording::{Pace, Side, TemplateRequest};
 use rehearsal_core::time::Span;
 use rehearsal_core::units::{ByteRange, ByteSize};
 use rehearsal_scenario::Registry;
@@ -211,7 +213,11 @@ impl Kind for Population {
 pub struct ReplayerParams {
     pub template: String,
     pub side: String,
-    pub loops: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loops: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bool>")]
+    pub interactive: Option<toml::Table>,
 }
 
 /// A capture has times of its own.
@@ -229,6 +235,31 @@ impl Kind for Replayer {
 
     fn offers(params: &ReplayerParams) -> Option<Offer> {
         let text = format!("the {} side of {}", params.side, params.template);
-        Some(Offer { text, per_second: Some(50.0), bytes: Some(100.0), total: Some(50 * params.loops) })
+        Some(Offer { text, per_second: Some(50.0), bytes: Some(100.0), total: params.loops.map(|loops| 50 * loops) })
     }
+
+    fn template(params: &ReplayerParams, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
+        let request = TemplateRequest {
+            template: params.template.clone(),
+            pace: Pace::Speed(1.0),
+            gap_max: None,
+            loop_gap: None,
+            side: side(params),
+            edit: Vec::new(),
+            frames,
+        };
+        Some((request, params.loops))
+    }
+
+    fn meeting(params: &ReplayerParams) -> Option<Meeting> {
+        let none = Vec::new;
+        params.interactive.as_ref()?;
+        let split = Split::default();
+        let casting = Casting { split, conversations: None, instances: 1, clients: none(), servers: none() };
+        Some(Meeting { side: side(params), casting, alike: Vec::new() })
+    }
+}
+
+fn side(params: &ReplayerParams) -> Side {
+    if params.side == "server" { Side::Server } else { Side::Client }
 }
