@@ -15,6 +15,7 @@ mod machine;
 mod pacing;
 mod paper;
 mod process;
+mod protocols;
 mod quiet;
 mod replay;
 mod report;
@@ -45,6 +46,8 @@ pub enum Bench {
     Sim(sim::Options),
     /// How near dry runs with a calibration of this host come to real runs
     Calibration(calibration::Options),
+    /// CPU per handshake, megabyte, version of HTTP, network, malformed request, with nginx between
+    Protocols(protocols::Options),
     /// How together nodes on agents start, and how soon
     Fleet(fleet::Options),
     /// What the telemetry of fifty node processes costs the traffic
@@ -70,6 +73,7 @@ pub fn run(bench: &Bench) -> Result<()> {
         Bench::Quiet(options) => quiet::run(options),
         Bench::Sim(options) => sim::run(options),
         Bench::Calibration(options) => calibration::run(options),
+        Bench::Protocols(options) => protocols::run(options),
         Bench::Fleet(options) => fleet::run(options),
         Bench::Telemetry(options) => telemetry::run(options),
         Bench::Replay(options) => replay::run(options),

@@ -44,6 +44,9 @@ pub struct Options {
     /// What wake-ups are rounded up to, at a rate above 1,000
     #[arg(long, default_value = "50us")]
     quantum: String,
+    /// Measure what the last benchmark built, as it is
+    #[arg(long)]
+    built: bool,
 }
 
 /// One run of ours.
@@ -68,7 +71,7 @@ struct Timer {
 
 /// Runs the benchmark.
 pub fn run(options: &Options) -> Result<()> {
-    let mut lab = Lab::open()?;
+    let mut lab = if options.built { Lab::bare()? } else { Lab::open()? };
     if options.rate > RATE {
         let mut report = Report::new("pacing-fast");
         fast::run(&mut lab, &mut report, options)?;

@@ -7,7 +7,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use super::figures::Figures;
@@ -25,8 +25,10 @@ const GOAL_BYTES: f64 = 1000.0;
 const GOAL_CORE: f64 = 0.05;
 /// What a run may take longer than its traffic.
 const EXTRA: Duration = Duration::from_secs(60);
-/// Between two looks at whether traffic has begun.
-const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks at the process.
+const LOOK: Duration = Duration::from_millis(50);
+/// Before the end of the process, what is looked at ends too. Assumed: as long as a run takes from its last message to its end.
+const ENDS: Duration = Duration::from_secs(1);
 
 /// How much is measured.
 #[derive(Debug, Args)]
@@ -37,6 +39,9 @@ pub struct Options {
     /// Seconds of traffic in each
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(4..=600))]
     seconds: u64,
+    /// Measure what the last benchmark built, as it is
+    #[arg(long)]
+    built: bool,
 }
 
 /// One run.
@@ -46,9 +51,17 @@ struct Run {
     core: f64,
 }
 
+/// What a process had used at a time since its start.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Duration,
+    cpu_seconds: f64,
+    resident_bytes: f64,
+}
+
 /// Runs the benchmark.
 pub fn run(options: &Options) -> Result<()> {
-    let mut lab = Lab::open()?;
+    let mut lab = if options.built { Lab::bare()? } else { Lab::open()? };
     let mut report = Report::new("quiet");
     for rate in RATES {
         let mut runs: [Vec<Run>; 2] = Default::default();
@@ -80,21 +93,26 @@ fn hold(lab: &mut Lab, devices: u32, rate: &str, options: &Options) -> Result<Ru
     let name = format!("quiet-{devices}");
     let file = subject::experiment(lab, &name, &experiment(devices, rate, options.seconds))?;
     let mut command = subject::command(lab, &name, "emulate", &file, None)?;
-    let stored = lab.folder.join("bundles").join(format!("{name}.partial")).join("latency.hlog");
     let running = lab.start(&name, &mut command)?;
-    let begun = Instant::now();
-    while !fs::metadata(&stored).is_ok_and(|log| log.len() > 0) {
-        ensure!(!running.ended()? && begun.elapsed() < EXTRA, "{name}: traffic does not begin");
+    let (begun, within) = (Instant::now(), Duration::from_secs(options.seconds) + EXTRA);
+    let mut looks: Vec<Look> = Vec::new();
+    while !running.ended()? && begun.elapsed() < within {
+        if let Some(resident_bytes) = resident(running.id()) {
+            looks.push(Look { at: begun.elapsed(), cpu_seconds: running.cpu_seconds()?, resident_bytes });
+        }
         sleep(LOOK);
     }
-    // a second of it is over
-    sleep(Duration::from_secs(options.seconds / 2 - 1));
-    let (before, at) = (running.cpu_seconds()?, Instant::now());
-    sleep(Duration::from_secs(options.seconds / 2) - LOOK * 5);
-    let core = (running.cpu_seconds()? - before) / at.elapsed().as_secs_f64();
-    let resident_bytes = resident(running.id()).context("the run ended too early to be looked at")?;
-    running.finish(Duration::from_secs(options.seconds) + EXTRA, &[0, 20])?;
-    Ok(Run { resident_bytes, core })
+    running.finish(EXTRA, &[0, 20])?;
+    half(&looks, Duration::from_secs(options.seconds) / 2).with_context(|| format!("{name}: the run was too short"))
+}
+
+/// The last half of the traffic, all but what a run takes to end.
+fn half(looks: &[Look], half: Duration) -> Option<Run> {
+    let end = looks.last()?.at.checked_sub(ENDS)?;
+    let from = looks.iter().find(|look| look.at + half >= end)?;
+    let to = looks.iter().rfind(|look| look.at <= end).filter(|to| to.at > from.at)?;
+    let core = (to.cpu_seconds - from.cpu_seconds) / (to.at - from.at).as_secs_f64();
+    Some(Run { resident_bytes: to.resident_bytes, core })
 }
 
 /// Resident memory of a process, bytes (proc(5)).
@@ -131,6 +149,19 @@ workers = 64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_half_leaves_the_end_out() {
+        let look = |second: u64| Look {
+            at: Duration::from_secs(second),
+            cpu_seconds: if second < 4 { 3.0 } else { 3.0 + (second - 4) as f64 * 0.1 },
+            resident_bytes: 100.0 + second as f64,
+        };
+        let looks: Vec<Look> = (0..=9).map(look).collect();
+        let run = half(&looks, Duration::from_secs(4)).expect("from 4 s to 8 s");
+        assert!((run.core - 0.1).abs() < 1e-9 && run.resident_bytes == 108.0, "{run:?}");
+        assert!(half(&looks[..2], Duration::from_secs(4)).is_none());
+    }
 
     #[test]
     fn the_kernel_tells_of_this_process() {

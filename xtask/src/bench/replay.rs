@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The same process judges both: at top speed an XDP program counts at the far end, with times a packet socket takes every
-//! frame with the kernel's time, and of streams that are held it counts 5-tuples. It needs root, iproute2 and tcpreplay; without tcpreplay only our own figures are told.
+//! frame with the kernel's time, and of streams that are held it counts 5-tuples. Each part leaves a report of its own. It needs root,
+//! iproute2 and tcpreplay; without tcpreplay only our own figures are told.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,9 +30,10 @@ mod wire;
 
 /// Lengths of frames at top speed, bytes: the DTRF paper's figure 6 goes from 64 to 1460.
 const SIZES: [usize; 3] = [64, 512, 1460];
-/// Packets of a capture for top speed, and how often a path repeats it: for a second or so.
+/// Packets of a capture for top speed.
 const TOP_PACKETS: u32 = 5_000;
-const TOP_LOOPS: [(&str, u32); 4] = [("tcpreplay", 250), ("packet", 250), ("af-xdp", 400), ("xdp-live", 2_000)];
+/// Who sends, the peer first.
+const SENDERS: [&str; 4] = ["tcpreplay", "packet", "af-xdp", "xdp-live"];
 /// Packets of the captures with times, of which the paper's figure 8 has 1 k to 150 k; and their gaps, µs.
 const TIMED_PACKETS: [u32; 4] = [1_000, 10_000, 50_000, 150_000];
 const TIMED_GAP_US: u64 = 20;
@@ -59,6 +61,12 @@ pub struct Options {
     /// What is measured: top speed, the same on two cores, a capture's own times, streams that are held, conversations
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Part::Top, Part::Cores, Part::Times, Part::Hold, Part::Conversation])]
     parts: Vec<Part>,
+    /// Lengths of frames at top speed, bytes
+    #[arg(long, value_delimiter = ',', default_values_t = SIZES, value_parser = length)]
+    bytes: Vec<usize>,
+    /// Who sends at top speed, and opens streams
+    #[arg(long, value_delimiter = ',', default_values = SENDERS, value_parser = SENDERS)]
+    senders: Vec<String>,
     /// Packets of captures with times
     #[arg(long, value_delimiter = ',', default_values_t = TIMED_PACKETS)]
     packets: Vec<u32>,
@@ -80,6 +88,33 @@ enum Part {
     Conversation,
 }
 
+/// A frame that holds a datagram with a number, and fits an ordinary MTU.
+fn length(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().ok().filter(|bytes| (60..=1514).contains(bytes));
+    bytes.ok_or_else(|| "from 60 to 1514 bytes".to_owned())
+}
+
+impl Part {
+    /// What its report is called.
+    fn report(self) -> &'static str {
+        match self {
+            Part::Top => "replay-top",
+            Part::Cores => "replay-cores",
+            Part::Times => "replay-times",
+            Part::Hold => "replay-hold",
+            Part::Conversation => "replay-conversation",
+        }
+    }
+}
+
+impl Options {
+    /// Who sends, in the order of [`SENDERS`].
+    fn senders(&self, peer: bool) -> Vec<&'static str> {
+        let wanted = |who: &str| self.senders.iter().any(|sender| sender == who) && (peer || who != SENDERS[0]);
+        SENDERS.into_iter().filter(|who| wanted(who)).collect()
+    }
+}
+
 /// The place, the peer, and what is wrong with the figures.
 struct Bench {
     lab: Lab,
@@ -93,32 +128,29 @@ pub fn run(options: &Options) -> Result<()> {
     let lab = Lab::open()?;
     let peer = version();
     let mut bench = Bench { wire: Wire::new()?, lab, peer, odd: Vec::new() };
-    let mut report = Report::new("replay");
-    report.attach("tcpreplay", json!(bench.peer));
-    match &bench.peer {
-        Some(version) => report.note(format!("peer: {version}, as it is installed")),
-        None => report.note("tcpreplay is missing (apt-get install tcpreplay): only our own figures"),
-    }
-    let wanted = |part| options.parts.contains(&part);
-    if wanted(Part::Top) {
-        top(&mut bench, options.pairs, &mut report)?;
-    }
-    if wanted(Part::Cores) {
-        cores(&mut bench, options.pairs, &mut report)?;
-    }
-    if wanted(Part::Times) {
-        for count in &options.packets {
-            times(&mut bench, options.pairs, *count, &mut report)?;
+    for part in &options.parts {
+        let mut report = Report::new(part.report());
+        report.attach("tcpreplay", json!(bench.peer));
+        match &bench.peer {
+            Some(version) => report.note(format!("peer: {version}, as it is installed")),
+            None => report.note("tcpreplay is missing (apt-get install tcpreplay): only our own figures"),
         }
+        match part {
+            Part::Top => top(&mut bench, options, &mut report)?,
+            Part::Cores => cores(&mut bench, options.pairs, &mut report)?,
+            Part::Times => {
+                for count in &options.packets {
+                    times(&mut bench, options.pairs, *count, &mut report)?;
+                }
+            }
+            Part::Hold => hold::measure(&mut bench, options, &mut report)?,
+            Part::Conversation => conversation::measure(&mut bench, options.seconds, &mut report)?,
+        }
+        bench.odd.drain(..).for_each(|odd| report.note(odd));
+        report.finish(&bench.lab)?;
+        bench.lab.commands.clear();
     }
-    if wanted(Part::Hold) {
-        hold::measure(&mut bench, options.pairs, options.streams, &mut report)?;
-    }
-    if wanted(Part::Conversation) {
-        conversation::measure(&mut bench, options.seconds, &mut report)?;
-    }
-    bench.odd.iter().for_each(|odd| report.note(odd.clone()));
-    report.finish(&bench.lab)
+    Ok(())
 }
 
 /// Which tcpreplay is installed, if any is.
@@ -134,59 +166,82 @@ fn version() -> Option<String> {
     )
 }
 
+/// How often a sender repeats the capture at top speed: for a second or so.
+fn loops(who: &str) -> u32 {
+    match who {
+        "xdp-live" => 1_000,
+        "af-xdp" => 200,
+        _ => 120,
+    }
+}
+
 /// As many packets as go, counted where they arrive.
-fn top(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
-    for bytes in SIZES {
-        let file = capture(&bench.lab.folder, bytes, TOP_PACKETS, 0)?;
-        let mut rates: Vec<(&str, Vec<f64>)> = TOP_LOOPS.map(|(who, _)| (who, Vec::new())).into();
-        for pair in 0..pairs {
-            eprintln!("{bytes} bytes: round {} of {pairs}", pair + 1);
-            for ((who, loops), (_, rates)) in TOP_LOOPS.into_iter().zip(&mut rates) {
-                if who == "tcpreplay" && bench.peer.is_none() {
-                    continue;
-                }
-                let heard = bench.round(who, &file, loops, &["--top-speed"], 1)?.heard;
+fn top(bench: &mut Bench, options: &Options, report: &mut Report) -> Result<()> {
+    let senders = options.senders(bench.peer.is_some());
+    let mut ratios: Vec<(&str, Vec<Figures>)> = Vec::new();
+    for bytes in &options.bytes {
+        let file = capture(&bench.lab.folder, *bytes, TOP_PACKETS, 0)?;
+        let mut rates: Vec<Vec<f64>> = senders.iter().map(|_| Vec::new()).collect();
+        for pair in 0..options.pairs {
+            eprintln!("{bytes} bytes: round {} of {}", pair + 1, options.pairs);
+            for (who, rates) in senders.iter().zip(&mut rates) {
+                let heard = bench.round(who, &file, loops(who), &["--top-speed"], 1)?.heard;
                 rates.push(number(&heard, "/received/rates/packets_per_second")?);
             }
         }
-        let figures: Vec<(&str, Figures)> = rates.into_iter().map(|(who, rates)| (who, Figures::of(rates))).collect();
-        let peer = figures[0].1.clone();
+        let figures: Vec<(&str, Figures)> = senders.iter().copied().zip(rates.into_iter().map(Figures::of)).collect();
         for (who, figures) in &figures {
             report.row(&format!("top_{bytes}_{who}_pps"), &format!("{bytes} B, {who}"), figures, "packets/s", None);
         }
-        for (who, figures) in figures.iter().skip(1).filter(|_| !peer.rounds.is_empty()) {
-            let goal = match *who {
-                "xdp-live" => Some(Goal::AtLeast(GOAL_LIVE)),
-                "af-xdp" => Some(Goal::AtLeast(GOAL_SHARED)),
-                _ => None,
-            };
+        let Some((_, peer)) = figures.iter().find(|(who, _)| *who == SENDERS[0]) else { continue };
+        for (who, figures) in figures.iter().filter(|(who, _)| *who != SENDERS[0]) {
             let label = format!("{bytes} B, {who} over tcpreplay");
-            report.row(&format!("top_{bytes}_{who}_over_tcpreplay"), &label, &figures.over(&peer), "", goal);
+            let ratio = figures.over(peer);
+            report.row(&format!("top_{bytes}_{who}_over_tcpreplay"), &label, &ratio, "", None);
+            match ratios.iter_mut().find(|(before, _)| before == who) {
+                Some((_, of_sizes)) => of_sizes.push(ratio),
+                None => ratios.push((*who, vec![ratio])),
+            }
         }
     }
+    for (who, ratios) in ratios {
+        let goal = match who {
+            "xdp-live" => Some(Goal::AtLeast(GOAL_LIVE)),
+            "af-xdp" => Some(Goal::AtLeast(GOAL_SHARED)),
+            _ => None,
+        };
+        let label = format!("{who} over tcpreplay, average of lengths");
+        report.row(&format!("top_{who}_over_tcpreplay"), &label, &average(&ratios), "", goal);
+    }
     Ok(())
+}
+
+/// Round by round, the mean of several figures.
+fn average(of: &[Figures]) -> Figures {
+    let rounds = of.iter().map(|figures| figures.rounds.len()).min().unwrap_or(0);
+    let mean = |round: usize| of.iter().map(|figures| figures.rounds[round]).sum::<f64>() / of.len() as f64;
+    Figures::of((0..rounds).map(mean))
 }
 
 /// Two workers on two cores against one.
 fn cores(bench: &mut Bench, pairs: u32, report: &mut Report) -> Result<()> {
     let file = capture(&bench.lab.folder, SIZES[0], TOP_PACKETS, 0)?;
-    for (who, loops) in &TOP_LOOPS[2..] {
+    for who in &SENDERS[2..] {
         let [mut one, mut two] = [Vec::new(), Vec::new()];
         for pair in 0..pairs {
             eprintln!("{who} on two cores: round {} of {pairs}", pair + 1);
             for (workers, rates) in [(1, &mut one), (2, &mut two)] {
-                let heard = bench.round(who, &file, *loops, &["--top-speed"], workers)?.heard;
+                let heard = bench.round(who, &file, loops(who), &["--top-speed"], workers)?.heard;
                 rates.push(number(&heard, "/received/rates/packets_per_second")?);
             }
         }
-        let ratio = Figures::of(two).over(&Figures::of(one));
-        report.row(
-            &format!("two_cores_{who}"),
-            &format!("{} B, {who}, two workers over one", SIZES[0]),
-            &ratio,
-            "",
-            None,
-        );
+        let [one, two] = [one, two].map(Figures::of);
+        for (key, label, figures) in [("one", "one worker", &one), ("two", "two workers", &two)] {
+            let label = format!("{} B, {who}, {label}", SIZES[0]);
+            report.row(&format!("cores_{who}_{key}_pps"), &label, figures, "packets/s", None);
+        }
+        let label = format!("{} B, {who}, two workers over one", SIZES[0]);
+        report.row(&format!("two_cores_{who}"), &label, &two.over(&one), "", None);
     }
     report.note("two workers and who counts share the cores of this machine");
     Ok(())
@@ -341,4 +396,30 @@ fn said(text: &str) -> Result<Value> {
 
 fn number(value: &Value, pointer: &str) -> Result<f64> {
     value.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("{pointer} of {value:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_is_of_the_same_rounds() {
+        let average = average(&[Figures::of([1.0, 5.0, 3.0]), Figures::of([3.0, 7.0])]);
+        assert_eq!(average.rounds, [2.0, 6.0]);
+    }
+
+    #[test]
+    fn senders_keep_their_order_and_a_peer_may_be_missing() {
+        #[derive(clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            options: Options,
+        }
+        let parse = |words: &[&str]| <Command as clap::Parser>::try_parse_from(words).map(|command| command.options);
+        let all = parse(&["x"]).expect("defaults");
+        assert_eq!((all.senders(true), all.senders(false)), (SENDERS.to_vec(), SENDERS[1..].to_vec()));
+        let some = parse(&["x", "--senders", "xdp-live,tcpreplay", "--bytes", "60,1514"]).expect("two of each");
+        assert_eq!((some.senders(true), some.bytes), (vec!["tcpreplay", "xdp-live"], vec![60, 1514]));
+        assert!(parse(&["x", "--bytes", "59"]).is_err() && parse(&["x", "--senders", "others"]).is_err());
+    }
 }

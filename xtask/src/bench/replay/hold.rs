@@ -9,33 +9,33 @@ use super::super::figures::Figures;
 use super::super::lab::SENDER_CORE;
 use super::super::report::{Goal, Report};
 use super::wire::{FLOWS, NEAR, capture};
-use super::{Bench, RUN_MAX, heard, number, said};
+use super::{Bench, Options, RUN_MAX, heard, number, said};
 
 /// How long a run takes: each stream has to come again within the ten seconds in which it counts as held.
 const SECONDS: &str = "12";
-/// Who opens streams.
-const SENDERS: [&str; 4] = ["tcpreplay", "packet", "af-xdp", "xdp-live"];
 /// What is aimed at: streams opened in a second.
 const GOAL_OPENED: f64 = 100_000.0;
 /// Hosts of streams.
 const HOSTS: [&str; 2] = ["--edit", "random_hosts=10.0.0.0/8"];
 
-/// Opens `streams` by each sender in turns, holds them, and counts.
-pub fn measure(bench: &mut Bench, pairs: u32, streams: u64, report: &mut Report) -> Result<()> {
+/// Opens streams by each sender in turns, holds them, and counts.
+pub fn measure(bench: &mut Bench, options: &Options, report: &mut Report) -> Result<()> {
+    let (pairs, streams) = (options.pairs, options.streams);
+    let senders = options.senders(bench.peer.is_some());
     let file = capture(&bench.lab.folder, 64, FLOWS, 0)?;
     let wanted = streams.div_ceil(u64::from(FLOWS)) * u64::from(FLOWS);
-    let all = bench.peer.is_some().then(|| written(bench, &file, streams)).transpose()?;
-    let mut figures: Vec<[Vec<f64>; 2]> = SENDERS.map(|_| [Vec::new(), Vec::new()]).into();
+    let all = senders.contains(&"tcpreplay").then(|| written(bench, &file, streams)).transpose()?;
+    let mut figures: Vec<[Vec<f64>; 2]> = senders.iter().map(|_| [Vec::new(), Vec::new()]).collect();
     for pair in 0..pairs {
         eprintln!("{streams} streams: round {} of {pairs}", pair + 1);
-        for (who, [opened, held]) in SENDERS.into_iter().zip(&mut figures) {
-            let Some(file) = (if who == "tcpreplay" { all.as_ref() } else { Some(&file) }) else { continue };
+        for (who, [opened, held]) in senders.iter().zip(&mut figures) {
+            let file = all.as_ref().filter(|_| *who == "tcpreplay").unwrap_or(&file);
             let said = round(bench, who, file, streams)?;
             opened.push(number(&said, "/received/held/opened_per_second")?);
             held.push(number(&said, "/received/held/held_max")?);
         }
     }
-    for (who, [opened, held]) in SENDERS.into_iter().zip(figures).filter(|(_, [opened, _])| !opened.is_empty()) {
+    for (who, [opened, held]) in senders.into_iter().zip(figures) {
         let goals = (who != "tcpreplay").then_some([Goal::AtLeast(GOAL_OPENED), Goal::AtLeast(wanted as f64)]);
         let rows = [("opened_per_second", opened, "streams/s"), ("at_once", held, "streams")];
         for (at, (key, rounds, unit)) in rows.into_iter().enumerate() {

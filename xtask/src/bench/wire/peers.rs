@@ -21,7 +21,18 @@ pub(super) struct Load {
     pub to: SocketAddr,
     pub post: bool,
     pub connections: u32,
+    /// Streams of each connection: over HTTP/2.
+    pub streams: Option<u32>,
+    /// Requests a second; else as many as can be.
+    pub rate: Option<u32>,
     pub seconds: u64,
+}
+
+impl Load {
+    /// Requests that may be under way.
+    pub(super) fn under_way(&self) -> u32 {
+        self.connections * self.streams.unwrap_or(1)
+    }
 }
 
 /// A sender that is there.
@@ -136,6 +147,13 @@ impl Peer {
         self.name.to_lowercase().replace(' ', "_")
     }
 
+    /// Whether it can do what is asked.
+    pub(super) fn can(&self, load: &Load) -> bool {
+        let two = matches!(self.kind, Kind::Ours | Kind::H2load | Kind::Oha);
+        let paced = matches!(self.kind, Kind::Ours | Kind::Oha | Kind::Hey | Kind::Autocannon);
+        (load.streams.is_none() || two) && (load.rate.is_none() || paced)
+    }
+
     /// Exit codes that are none of an error.
     pub(super) fn codes(&self) -> Vec<i32> {
         // locust ends with 1 if any request failed, which is counted
@@ -153,13 +171,7 @@ impl Peer {
         let (connections, time) = (load.connections.to_string(), format!("{}s", load.seconds));
         let body = lab.folder.join("body.json");
         match self.kind {
-            Kind::Ours => {
-                command.args(["send", &url, "--quiet", "--format", "json", "--duration", &time]);
-                command.args(["--connections", &connections]);
-                if load.post {
-                    command.args(["--body-bytes", "1kB"]);
-                }
-            }
+            Kind::Ours => ours_asked(&mut command, &url, load),
             Kind::Wrk => {
                 command.args(["-t1", "-c", &connections, "-d", &time]);
                 if load.post {
@@ -168,7 +180,11 @@ impl Peer {
                 command.arg(&url);
             }
             Kind::H2load => {
-                command.args(["--h1", "-t1", "-c", &connections, "-D", &load.seconds.to_string()]);
+                command.args(["-t1", "-c", &connections, "-D", &load.seconds.to_string()]);
+                match load.streams {
+                    Some(streams) => command.args(["-m", &streams.to_string()]),
+                    None => command.arg("--h1"),
+                };
                 if load.post {
                     command.arg("-d").arg(&body).args(["-H", "content-type: application/json"]);
                 }
@@ -176,6 +192,12 @@ impl Peer {
             }
             Kind::Oha => {
                 command.args(["--no-tui", "--output-format", "json", "-c", &connections, "-z", &time]);
+                if let Some(streams) = load.streams {
+                    command.args(["--http2", "-p", &streams.to_string()]);
+                }
+                if let Some(rate) = load.rate {
+                    command.args(["--latency-correction", "-q", &rate.to_string()]);
+                }
                 if load.post {
                     command.args(["-m", "POST", "-T", "application/json", "-D"]).arg(&body);
                 }
@@ -183,6 +205,10 @@ impl Peer {
             }
             Kind::Hey => {
                 command.args(["-cpus", "1", "-c", &connections, "-z", &time]);
+                if let Some(rate) = load.rate {
+                    // of each connection
+                    command.args(["-q", &(rate / load.connections).max(1).to_string()]);
+                }
                 if load.post {
                     command.args(["-m", "POST", "-T", "application/json", "-D"]).arg(&body);
                 }
@@ -190,6 +216,9 @@ impl Peer {
             }
             Kind::Autocannon => {
                 command.args(["-j", "-c", &connections, "-d", &load.seconds.to_string()]);
+                if let Some(rate) = load.rate {
+                    command.args(["-R", &rate.to_string()]);
+                }
                 if load.post {
                     command.args(["-m", "POST", "-H", "content-type=application/json", "-i"]).arg(&body);
                 }
@@ -220,6 +249,21 @@ impl Peer {
         said.with_context(|| {
             format!("{} says something else than expected: {}/{name}.out", self.name, lab.folder.display())
         })
+    }
+}
+
+/// How ours is called.
+fn ours_asked(command: &mut Command, url: &str, load: &Load) {
+    command.args(["send", url, "--quiet", "--format", "json", "--duration", &format!("{}s", load.seconds)]);
+    command.args(["--connections", &load.connections.to_string()]);
+    if let Some(streams) = load.streams {
+        command.args(["--http", "2", "--streams", &streams.to_string()]);
+    }
+    if let Some(rate) = load.rate {
+        command.args(["--rate", &format!("{rate}/s")]);
+    }
+    if load.post {
+        command.args(["--body-bytes", "1kB"]);
     }
 }
 
