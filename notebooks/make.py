@@ -1,5 +1,5 @@
 """Makes the bundles that a notebook reads, in under a minute: `python make.py pl5g`, `compare`,
-`anatomy`, `sweep`, `replay` or `users`.
+`anatomy`, `sweep`, `replay`, `users` or `protocols`.
 
 They lie in results/notebooks/<name> below the project's folder, and replace those of an earlier call. Another place is
 the second argument.
@@ -145,6 +145,27 @@ def users(out):
         run("emulate", out, "gensyn-voip", f"real-{many}", *point)
 
 
+# ways to send the same requests: carrier, handshake of TLS, connection
+WAYS = {
+    "http1": ("http1", None, "keep-alive"),
+    "http1-tls": ("http1", "full", "keep-alive"),
+    "http1-tls-full": ("http1", "full", "per-request"),
+    "http1-tls-resumed": ("http1", "resumed", "per-request"),
+    "http2-tls": ("http2", "full", "keep-alive"),
+    "http3": ("http3", "full", "keep-alive"),
+    "http3-full": ("http3", "full", "per-request"),
+    "http3-resumed": ("http3", "resumed", "per-request"),
+}
+
+
+def protocols(out):
+    """A second of each way to send; the figures that the notebook explains come from `cargo xtask bench protocols`."""
+    for name, (carrier, handshake, connection) in WAYS.items():
+        sets = [f"links.default.carrier={carrier}", f"links.default.connection={connection}"]
+        sets += [] if handshake is None else [f"links.default.tls.handshake={handshake}"]
+        run("emulate", out, "protocols", name, "--duration", "1s", *[word for value in sets for word in ("--set", value)])
+
+
 def call(*args):
     """One call of the program that must succeed; gives what it prints."""
     done = subprocess.run([program(), *args], capture_output=True, text=True)
@@ -163,7 +184,7 @@ def run(engine, out, experiment, name, *more):
 
 
 def main(name, out=None):
-    makers = {"pl5g": pl5g, "compare": compare, "anatomy": anatomy, "sweep": sweep, "replay": replay, "users": users}
+    makers = {"pl5g": pl5g, "compare": compare, "anatomy": anatomy, "sweep": sweep, "replay": replay, "users": users, "protocols": protocols}
     if name not in makers:
         sys.exit(f"{name} is none of {', '.join(makers)}")
     out = Path(out) if out else ROOT / "results" / "notebooks" / name

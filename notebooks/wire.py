@@ -10,7 +10,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-from bundle import program
+from bundle import ROOT, program
 
 NEAR, FAR = "va", "vb"
 FLOWS = 64
@@ -126,3 +126,10 @@ def records(folder):
     """All results below a folder: what each says, by its path."""
     found = sorted(Path(folder).glob("**/replay.json"))
     return {str(path.parent.relative_to(folder)): json.loads(path.read_text()) for path in found}
+
+
+def bench(part):
+    """Figures that `cargo xtask bench replay --parts PART` left on this machine, by their names; none before that."""
+    file = ROOT / "target" / "bench" / f"replay-{part}.json"
+    results = json.loads(file.read_text())["results"] if file.exists() else {}
+    return {key: result["figures"] for key, result in results.items() if isinstance(result, dict) and "figures" in result}

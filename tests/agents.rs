@@ -14,6 +14,7 @@ use crate::support::{Bundle, Done, PROGRAM, Running, Scenario, Scratch, beside, 
 
 mod calibrating;
 pub mod faults;
+mod frames;
 pub mod hosts;
 mod outages;
 mod provision;

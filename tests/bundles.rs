@@ -184,7 +184,7 @@ fn every_experiment_that_is_shipped_is_right() {
     let other = |name: &str| folders.iter().any(|folder| name.starts_with(folder));
     let is_experiment = |name: &str| name.ends_with(".toml") && name != "pl5g/paper.toml" && !other(name);
     let shipped: Vec<String> = files(Path::new(CONFIGS)).into_keys().filter(|n| is_experiment(n)).collect();
-    assert_eq!(shipped.len(), 26, "{shipped:?}");
+    assert_eq!(shipped.len(), 28, "{shipped:?}");
     for name in shipped {
         let file = format!("{CONFIGS}/{name}");
         let done = scratch.run(&["check", &file]);

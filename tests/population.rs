@@ -131,7 +131,7 @@ fn models_are_listed_and_shown() {
     let library = format!("{CONFIGS}/models");
     let done = scratch.run(&["model", "list", &library]);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    assert!(done.stdout.lines().count() == 39 && done.stdout.contains("Web browsing, 3GPP"), "{}", done.stdout);
+    assert!(done.stdout.lines().count() == 40 && done.stdout.contains("Web browsing, 3GPP"), "{}", done.stdout);
     let web = format!("{library}/gensyn-web.toml");
     let shown = scratch.run(&["model", "show", &web, "--users", "1000"]).stdout;
     for text in ["1000 users", "download", "flows-per-hour", "17 pages a session"] {

@@ -60,6 +60,46 @@ fn a_load_that_clearly_needs_more_cores_than_a_node_has_is_refused() {
 }
 
 #[test]
+fn closed_loops_count_by_their_pauses_and_flows_by_their_trains() {
+    let _busy = beside();
+    let scratch = Scratch::new();
+    calibration(&scratch, "lab.toml", true, 10);
+    let text = std::fs::read_to_string(scratch.path("lab.toml")).expect("the calibration");
+    scratch.write(
+        "lab.toml",
+        format!("{text}[carriers.udp]\nsend = {{ fixed_ns = 6.4e6 }}\nreceive = {{ fixed_ns = 3.2e6 }}\n"),
+    );
+    let refused = |scenario: &Scenario, words: &[&str]| {
+        scratch.write("trial.toml", scenario.toml());
+        let done = scratch.run(&["emulate", "trial.toml", "--quiet", "--calibration", "lab.toml"]);
+        must_fail(&done, 3, &[&["(by the calibration `lab`)"], words].concat());
+    };
+    // 30 under way, of which each takes 100 ms at the receiver: 300/s, were it not for its 16 workers; 20 ms at either end
+    let pause = |each: &str| Scenario {
+        receiver: format!("analyzer = {{ pause = \"{each}\" }}"),
+        ..Scenario::sensor_for("1s", "in_flight = 30\nretries = 0")
+    };
+    refused(&pause("100ms"), &["`sender` needs 3.2 cores for its 160 messages"]);
+    // and 100 ms there and as much back, without any pause: 30 in a fifth of a second
+    let far = Scenario { link: "delay = \"100ms\"\nimpose = \"userspace\"".to_owned(), ..pause("0ms") };
+    refused(&far, &["`sender` needs 3.0 cores for its 150 messages"]);
+    // 64 in a train: 20,000/s of 100 µs to send and 50 µs to receive
+    let flow = Scenario {
+        sender: "kind = \"flow\"\nrate = \"20000/s\"".to_owned(),
+        link: "carrier = \"udp\"".to_owned(),
+        ..Scenario::sensor_for("1s", "")
+    };
+    refused(&flow, &["`sender` needs 2.0 cores for its 20000 messages"]);
+    // a pause of a second leaves 16/s, and what has no pause takes what it gets
+    for (name, each) in [("slow", "1s"), ("free", "0ms")] {
+        scratch.write("trial.toml", pause(each).toml());
+        let done = scratch.run(&["emulate", "trial.toml", "--quiet", "--calibration", "lab.toml", "--out", name]);
+        assert!(matches!(done.code, Some(0 | 20)), "{name}: {}", done.stderr);
+        assert_eq!(forced(&Bundle::read(&scratch.path(name))), [""; 0]);
+    }
+}
+
+#[test]
 fn nodes_that_need_more_cores_together_than_the_machine_has_are_refused() {
     let scratch = Scratch::new();
     let cores = thread::available_parallelism().map_or(1, |n| n.get() as u32);

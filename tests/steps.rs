@@ -212,6 +212,71 @@ fn an_answer_without_what_is_taken_from_it_is_a_failure() {
     assert!(failed > 20 && emulated.total("invalid") >= failed && emulated.total("success") == 0, "{failed}");
 }
 
+/// What a receiver fails is drawn from the request's place, so both engines fail the same: forty users call ten times each.
+#[test]
+fn a_receiver_fails_the_same_requests_in_both_engines() {
+    let _busy = beside();
+    let scratch = Scratch::new();
+    let call = |n: u32| {
+        let next = if n == 9 { "done".to_owned() } else { format!("call{}", n + 1) };
+        format!(r#"call{n} = {{ to = {{ {next} = 1 }}, step = {{ path = "/{n}", expect = {{ status = [200] }} }} }}"#)
+    };
+    let calls: Vec<String> = (0..10).map(call).collect();
+    let text = format!(
+        r#"[experiment]
+name = "fails"
+duration = "4s"
+[nodes.u.actors.main]
+kind = "population"
+to = "r/main"
+users = 40
+mode = "individual"
+[nodes.u.actors.main.diagram]
+start = {{ comes = 1 }}
+[nodes.u.actors.main.diagram.states]
+comes = {{ stay = {{ dist = "uniform", low = "0s", high = "1s" }}, to = {{ call0 = 1 }} }}
+{}
+done = {{ final = true }}
+[nodes.r.actors.main]
+kind = "receiver"
+fail = {{ share = "20%" }}
+[links.default]
+delay = "1ms"
+impose = "userspace"
+"#,
+        calls.join("\n")
+    );
+    scratch.write("trial.toml", &text);
+    let bundles = scratch.both("trial.toml", "fails", &[]);
+    let [dry, real] = bundles.each_ref().map(|b| (b.total("attempts"), b.total("failed"), count(b, "flows_failed")));
+    assert_eq!(dry, real);
+    assert!(dry.0 == 400 && dry.1 == dry.2 && (50..110).contains(&dry.1), "{dry:?}");
+    scratch.write("trial.toml", text.replacen("\"20%\"", "\"20%\", status = 404", 1));
+    must_fail(&scratch.run(&["check", "trial.toml"]), 2, &["cannot fail with 404; `status` is 400, 500 or 503"]);
+}
+
+/// A bundle holds the rows of its users, so it runs again where their file is no more; and what was in it is in the manifest.
+#[test]
+fn a_bundle_with_rows_runs_again_by_itself() {
+    let scratch = Scratch::new();
+    users(&scratch);
+    let body = r#"rows = "data/users.csv", body = '{"user": "{name}"}'"#;
+    let text = receiver("http1", true).replacen(r#"body = '{"user": {user}}'"#, body, 1);
+    assert!(text.contains(body), "{text}");
+    std::fs::create_dir(scratch.path("data")).expect("a folder");
+    std::fs::rename(scratch.path("users.csv"), scratch.path("data/users.csv")).expect("it moves");
+    scratch.write("trial.toml", text);
+    let first = scratch.simulate("trial.toml", "first", &[]);
+    std::fs::remove_dir_all(scratch.path("data")).expect("it goes");
+    must_fail(&scratch.run(&["check", "trial.toml"]), 2, &["data/users.csv"]);
+    let again = scratch.simulate("first/experiment.toml", "again", &[]);
+    assert!(first.total("success") > 100 && first.summary["total"] == again.summary["total"], "{}", again.summary);
+    scratch.write("first/data/users.csv", "name\nada\n");
+    let done = scratch.run(&["report", "first"]);
+    let told = format!("{}{}", done.stdout, done.stderr);
+    assert!(told.contains("changed since the run: data/users.csv"), "{told}");
+}
+
 #[test]
 fn mistakes_in_steps_are_told_with_what_to_write() {
     let scratch = Scratch::new();

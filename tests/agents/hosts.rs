@@ -61,6 +61,11 @@ impl Lab {
         format!("{}{number}", self.ports)
     }
 
+    /// The host's own end of it.
+    pub fn interface(&self, number: usize) -> String {
+        self.port(number).replace("rhv", "rhw")
+    }
+
     /// The bridge's is 1, the first host's 2.
     fn address(&self, number: usize) -> String {
         format!("{}.{number}", self.subnet)
@@ -75,11 +80,17 @@ impl Lab {
 
     /// A fleet with an agent in each namespace.
     pub fn fleet(&self) -> Fleet {
+        self.fleet_with(|_| Vec::new())
+    }
+
+    /// The same, with further flags of each, by its number.
+    pub fn fleet_with(&self, more: impl Fn(usize) -> Vec<String>) -> Fleet {
         let mut fleet = self.empty_fleet();
         let allow = format!("{}.0/24", self.subnet);
         for (at, host) in self.hosts.iter().enumerate() {
-            let more = ["--listen", &self.address(at + 2), "--allow", &allow];
-            fleet.agent(&format!("a{}", at + 1), &more, &["ip", "netns", "exec", host]);
+            let (address, own) = (self.address(at + 2), more(at + 1));
+            let more = ["--listen", &address, "--allow", &allow].into_iter().chain(own.iter().map(String::as_str));
+            fleet.agent(&format!("a{}", at + 1), &more.collect::<Vec<_>>(), &["ip", "netns", "exec", host]);
         }
         fleet.complete();
         fleet
