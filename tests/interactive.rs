@@ -8,9 +8,9 @@ use rehearsal_bus::server::Server;
 use crate::links::namespaces;
 use crate::support::{Bundle, CONFIGS, Done, PROGRAM, Running, Scratch, alone, beside, family};
 
-/// Packets of the shipped capture between two hosts of IP that its clients and its servers send: all but ARP.
-const CLIENT: u64 = 58;
-const SERVER: u64 = 55;
+/// Packets of the shipped capture that clients and servers of its conversations send: all but ARP.
+const CLIENT: u64 = 56;
+const SERVER: u64 = 57;
 /// Conversations of two hosts in it.
 const DIALOGUES: u64 = 3;
 
@@ -269,12 +269,6 @@ fn a_template_that_only_the_lab_has_is_fetched_and_held_against_its_name() {
         let kept = |folder: &str| fs::read(scratch.path(&format!("{folder}/{called}.template"))).ok();
         assert!(kept("first").is_some() && kept("first") == kept(&format!("library-{out}")));
     }
-    let unheard = text_of_another(&scratch, digits);
-    scratch.write("trial.toml", unheard);
+    scratch.write("trial.toml", text.replace(&cell, "other@0123"));
     refused(&run("three", "library-one", &nats), &["trial.toml:8:", "no template `other@0123` in the folder or at"]);
-}
-
-fn text_of_another(scratch: &Scratch, digits: &str) -> String {
-    let text = fs::read_to_string(scratch.path("trial.toml")).expect("it was written");
-    text.replace(digits, "other@0123")
 }

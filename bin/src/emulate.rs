@@ -71,12 +71,13 @@ pub fn run_one(args: &Emulate, mut experiment: Experiment) -> Result<ExitCode> {
     let mut options = options(args)?;
     let confinement = Confinement::find(args, &experiment.plan(0))?;
     confinement.permit(&mut options);
-    let server = processes::server(args, links::over_nats(&experiment), confinement.server_address())?;
+    let server = processes::server(args, links::use_server(&experiment), confinement.server_address())?;
     let traffic = links::server(args, &experiment)?;
     options.traffic = traffic.settings();
     links::check(
         &experiment,
         confinement.network().is_some(),
+        args.placement == Placement::Agents,
         options.traffic.as_ref().or(server.settings().as_ref()),
     )?;
     let repetitions = experiment.repetitions;

@@ -21,6 +21,11 @@ pub fn over_nats(experiment: &Experiment) -> bool {
     experiment.senders().any(|(node, _, sender)| experiment.carrier_to(&node.name, &sender.to) == Carrier::Nats)
 }
 
+/// Whether an embedded run has a use for a server: traffic goes over it, or templates may come from there.
+pub fn use_server(experiment: &Experiment) -> bool {
+    over_nats(experiment) || experiment.nodes.iter().flat_map(|node| &node.actors).any(ActorSpec::replays)
+}
+
 /// The server that traffic of an embedded run goes over: the one that is named, else a private one. Where nodes are
 /// processes, traffic goes over the server that they talk over.
 ///
@@ -42,11 +47,12 @@ pub fn server(args: &Emulate, experiment: &Experiment) -> Result<Nats> {
 ///
 /// # Errors
 /// Names the link or the sender, and what to write instead.
-pub fn check(experiment: &Experiment, kernel: bool, server: Option<&ConnectSettings>) -> Result<()> {
+pub fn check(experiment: &Experiment, kernel: bool, agents: bool, server: Option<&ConnectSettings>) -> Result<()> {
     let framed = |(node, _, sender): &(&NodeSpec, &ActorSpec, &SenderParams)| {
         experiment.carrier_to(&node.name, &sender.to) == Carrier::Frames
     };
-    if let Some((node, actor, _)) = experiment.senders().find(framed).filter(|_| !kernel) {
+    // an agent judges by its own interface
+    if let Some((node, actor, _)) = experiment.senders().find(framed).filter(|_| !kernel && !agents) {
         let actor = format!("{}/{}", node.name, actor.name);
         return Err(Refused(EmuError::Frames { actor }.to_string()).into());
     }

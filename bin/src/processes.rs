@@ -57,15 +57,15 @@ impl Nats {
     }
 }
 
-/// The server that the processes of a run talk over, as `args` ask for; `traffic` tells whether an embedded run has a use
+/// The server that the processes of a run talk over, as `args` ask for; `used` tells whether an embedded run has a use
 /// for one. A private one listens on `address`.
 ///
 /// # Errors
 /// When none is given and none can be started, or flags contradict each other.
-pub fn server(args: &Emulate, traffic: bool, address: IpAddr) -> Result<Nats> {
+pub fn server(args: &Emulate, used: bool, address: IpAddr) -> Result<Nats> {
     if args.placement == Placement::Embedded {
         return match args.nats.settings()? {
-            Some(_) if !traffic => {
+            Some(_) if !used => {
                 Err(UsageError("--nats: --placement processes or agents talks over a server".to_owned()).into())
             }
             _ => Ok(Nats::None),

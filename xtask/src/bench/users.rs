@@ -142,7 +142,13 @@ fn sweep(lab: &mut Lab, report: &mut Report, options: &Options, load: &Load) -> 
     report.row(&format!("{key}_users"), "", &each(|s| s.users), "users", None);
     report.row(&format!("{key}_cpu"), "", &each(|s| s.cpu_us), "µs of the sender's CPU for each packet", None);
     report.row(&format!("{key}_receiver_cpu"), "", &each(|s| s.receiver_us), "µs of the receiver's", None);
-    report.row(&format!("{key}_lag_p50"), "", &each(|s| s.lag_ms.0), "ms behind the schedule, p50", None);
+    report.row(
+        &format!("{key}_lag_p50"),
+        "",
+        &each(|s| s.lag_ms.0),
+        "ms behind the schedule after the first second, p50",
+        None,
+    );
     report.row(&format!("{key}_lag_p99"), "", &each(|s| s.lag_ms.1), "ms, p99", None);
     report.attach(&format!("{key}_steps"), Value::Array(rows));
     report.note(format!(

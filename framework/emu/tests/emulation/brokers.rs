@@ -264,11 +264,11 @@ fn reasons_become_outcomes() {
 #[test]
 fn a_broker_that_is_silent_leaves_or_lies_about_lengths_costs_what_is_under_way() {
     let silent = liar(&[|_| Vec::new(), |_| Vec::new(), |id| ack(id, 0)]);
-    let t = group(&against(silent, 3), 0).tally.clone();
+    let t = group(&against(silent, 3), 0).tally;
     assert_eq!((t.attempts, t.unacknowledged, t.success), (3, 2, 1));
     // it closes at the second publication of each connection
     let leaves = liar(&[|id| ack(id, 0)]);
-    let t = group(&against(leaves, 4), 0).tally.clone();
+    let t = group(&against(leaves, 4), 0).tally;
     assert!(t.success >= 1 && t.unacknowledged >= 1 && t.success + t.unacknowledged == 4, "{t:?}");
     // a length of five bytes, of which there may be four (MQTT 5 §1.5.5)
     let lies = liar(&[|_| vec![0x40, 0xff, 0xff, 0xff, 0xff, 0x7f]]);

@@ -212,12 +212,18 @@ impl Kind for Population {
 #[serde(deny_unknown_fields)]
 pub struct ReplayerParams {
     pub template: String,
-    pub side: String,
+    pub side: Side,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loops: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<bool>")]
-    pub interactive: Option<toml::Table>,
+    pub interactive: Option<InteractiveParams>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct InteractiveParams {
+    pub conversations: u64,
+    pub start_rate: f64,
 }
 
 /// A capture has times of its own.
@@ -234,32 +240,20 @@ impl Kind for Replayer {
     }
 
     fn offers(params: &ReplayerParams) -> Option<Offer> {
-        let text = format!("the {} side of {}", params.side, params.template);
+        let text = format!("the {:?} side of {}", params.side, params.template);
         Some(Offer { text, per_second: Some(50.0), bytes: Some(100.0), total: params.loops.map(|loops| 50 * loops) })
     }
 
     fn template(params: &ReplayerParams, frames: bool) -> Option<(TemplateRequest, Option<u64>)> {
-        let request = TemplateRequest {
-            template: params.template.clone(),
-            pace: Pace::Speed(1.0),
-            gap_max: None,
-            loop_gap: None,
-            side: side(params),
-            edit: Vec::new(),
-            frames,
-        };
-        Some((request, params.loops))
+        let (template, side, edit) = (params.template.clone(), params.side, Vec::new());
+        let (pace, gap_max, loop_gap) = (Pace::Speed(1.0), None, None);
+        Some((TemplateRequest { template, pace, gap_max, loop_gap, side, edit, frames }, params.loops))
     }
 
     fn meeting(params: &ReplayerParams) -> Option<Meeting> {
-        let none = Vec::new;
-        params.interactive.as_ref()?;
-        let split = Split::default();
-        let casting = Casting { split, conversations: None, instances: 1, clients: none(), servers: none() };
-        Some(Meeting { side: side(params), casting, alike: Vec::new() })
+        let conversations = Some(params.interactive.as_ref()?.conversations);
+        let (split, clients, servers) = (Split::Hosts, Vec::new(), Vec::new());
+        let casting = Casting { split, conversations, instances: 1, clients, servers };
+        Some(Meeting { side: params.side, casting, alike: vec![("template", params.template.clone())] })
     }
-}
-
-fn side(params: &ReplayerParams) -> Side {
-    if params.side == "server" { Side::Server } else { Side::Client }
 }
