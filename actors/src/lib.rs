@@ -4,6 +4,7 @@
 //! [`Aggregator`], [`Controller`]. A new kind is a file here, a line in the binary's registry and an example.
 
 pub mod aggregator;
+mod alarm;
 pub mod camera;
 pub mod client;
 pub mod controller;

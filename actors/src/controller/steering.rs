@@ -1,7 +1,7 @@
 //! The helm: what the experiment file has planned for the load, and what somebody who watches asks for.
 
 use rehearsal_core::messages::StopReason;
-use rehearsal_core::steer::{Answer, Ask, PlannedSteer, STEER_LEAD, STEERS_MAX, Steer, Steering, is_for};
+use rehearsal_core::steer::{Answer, Ask, PlannedSteer, STEER_LEAD, STEERS_MAX, Steer, Steering, Steers, is_for};
 use rehearsal_core::subject::Plane;
 use rehearsal_core::{Outbox, SubjectId, Time, Wiring};
 
@@ -13,9 +13,8 @@ pub(super) struct Helm {
     steer: SubjectId,
     answer: SubjectId,
     planned: Vec<PlannedSteer>,
-    /// All that were said, in the order of time; the first ones are done.
-    steers: Vec<Steer>,
-    done: usize,
+    /// All that were said.
+    steers: Steers,
     /// Counts them.
     number: u32,
 }
@@ -26,8 +25,7 @@ impl Helm {
             steer: wiring.own(Plane::Control, "steer"),
             answer: wiring.own(Plane::Control, "answer"),
             planned: planned.to_vec(),
-            steers: Vec::new(),
-            done: 0,
+            steers: Steers::default(),
             number: 0,
         }
     }
@@ -41,12 +39,12 @@ impl Helm {
 
     /// When the next one takes effect.
     pub(super) fn next(&self) -> Option<Time> {
-        self.steers.get(self.done).map(|steer| steer.at)
+        self.steers.next_at()
     }
 
     /// Says all again, to somebody new.
     pub(super) fn repeat(&self, out: &mut Outbox) {
-        for steer in &self.steers {
+        for steer in self.steers.all() {
             out.publish(self.steer, steer.clone());
         }
     }
@@ -55,12 +53,11 @@ impl Helm {
         let steer = Steer { number: self.number, at, node, step };
         self.number += 1;
         out.publish(self.steer, steer.clone());
-        let place = self.steers.partition_point(|known| known.at <= at).max(self.done);
-        self.steers.insert(place, steer);
+        self.steers.learn(steer);
     }
 
     fn is_full(&self) -> bool {
-        self.steers.len() >= STEERS_MAX
+        self.steers.all().len() >= STEERS_MAX
     }
 }
 
@@ -72,8 +69,7 @@ fn ends_run(steer: &Steer) -> bool {
 impl Conductor {
     /// Steers that take effect now: said once more, and told as events.
     pub(super) fn cue(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(steer) = self.helm.steers.get(self.helm.done).filter(|steer| steer.at <= now).cloned() {
-            self.helm.done += 1;
+        while let Some(steer) = self.helm.steers.take(now) {
             if matches!(self.stage, Stage::Stopped(_)) {
                 continue;
             }
@@ -136,7 +132,7 @@ impl Conductor {
             Stage::Running => format!("runs for {seconds:.1} s"),
             Stage::Stopped(_) => format!("stops after {seconds:.1} s"),
         };
-        let past = || self.helm.steers[..self.helm.done].iter().filter(|steer| steer.node.is_none());
+        let past = || self.helm.steers.past().iter().filter(|steer| steer.node.is_none());
         let paused = past().rev().find(|s| matches!(s.step, Steering::Pause | Steering::Resume));
         let paused = if paused.is_some_and(|s| s.step == Steering::Pause) { ", paused" } else { "" };
         let rate = past().rev().find(|s| matches!(s.step, Steering::Factor(_) | Steering::Rate(_)));

@@ -9,19 +9,16 @@ use std::sync::Arc;
 use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
 use rehearsal_core::script::Turn;
-use rehearsal_core::steer::{STEERS_MAX, Steer, Steering};
-use rehearsal_core::{
-    Actor, Datagram, Event, Outbox, Outcome, Payload, Request, RngStream, Span, Status, Time, TimerKey, Token,
-};
+use rehearsal_core::steer::{Steer, Steering, Steers};
+use rehearsal_core::{Actor, Datagram, Event, Outbox, Outcome, Payload, Request, RngStream, Span, Status, Time, Token};
 use rehearsal_models::diagram::{Traffic, Wish};
 
 use super::census::Asked;
 use super::spec::{Route, Spec};
+use crate::alarm::Alarm;
 
 /// Things that happen to users in one event; the rest waits for the next, so that others have their turn.
 const STEPS_MAX: u32 = 1024;
-/// The only timer.
-const TIMER: TimerKey = TimerKey(0);
 /// Bits of a token below the flow's number.
 const FLOW_BITS: u32 = 32;
 
@@ -43,8 +40,7 @@ pub(super) struct Users {
     factor: f64,
     /// Changes of the schedule that are made.
     changed: usize,
-    steers: Vec<Steer>,
-    steered: usize,
+    steers: Steers,
     /// Numbers of what each stream sends next.
     seqs: Vec<u64>,
     /// The first such number; above zero if the node was lost before.
@@ -60,7 +56,7 @@ pub(super) struct Users {
     asked: Asked,
     wishes: Vec<Wish>,
     /// What the timer is set for.
-    armed: Option<Time>,
+    alarm: Alarm,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,8 +82,7 @@ impl Users {
             still: None,
             factor: 1.0,
             changed: 0,
-            steers: Vec::new(),
-            steered: 0,
+            steers: Steers::default(),
             seqs: Vec::new(),
             first_seq: 0,
             visits: Vec::new(),
@@ -97,7 +92,7 @@ impl Users {
             counted: ([0; 4], 0),
             asked: Asked::NONE,
             wishes: Vec::new(),
-            armed: None,
+            alarm: Alarm::default(),
         }
     }
 
@@ -129,7 +124,7 @@ impl Users {
 
     /// When the next steer or change of the schedule takes effect.
     fn next_change(&self) -> Option<Time> {
-        let steer = self.steers.get(self.steered).map(|steer| steer.at);
+        let steer = self.steers.next_at();
         let change = self.spec.schedule.get(self.changed).map(|change| self.start.saturating_add(change.at));
         steer.into_iter().chain(change).min()
     }
@@ -145,13 +140,7 @@ impl Users {
         self.catch_up(now, out);
         self.tell(out);
         let next = self.next_due();
-        if next != self.armed {
-            match next {
-                Some(at) => out.set_timer(TIMER, at),
-                None => out.cancel_timer(TIMER),
-            }
-            self.armed = next;
-        }
+        self.alarm.set(next, out);
     }
 
     /// Everything that is due up to `now` happens, or a part of it that leaves others their turn.
@@ -169,25 +158,19 @@ impl Users {
 
     /// A steer or a change of the schedule takes effect.
     fn change(&mut self, at: Time, live: bool, out: &mut Outbox) {
-        let steer = self.steers.get(self.steered).filter(|steer| steer.at <= at).map(|steer| steer.step);
-        match steer {
+        match self.steers.take(at).map(|steer| steer.step) {
             None => self.changed += 1,
-            Some(step) => {
-                self.steered += 1;
-                match step {
-                    Steering::Pause => self.still = self.still.or(Some(at)),
-                    Steering::Resume => {
-                        if let Some(still) = self.still.take().filter(|_| live) {
-                            self.ahead = self.ahead + at.since(still);
-                        }
-                        return;
-                    }
-                    Steering::Factor(factor) => self.factor = factor,
-                    // there is no rate of streams
-                    Steering::Rate(_) => return,
-                    Steering::Stop => self.factor = 0.0,
+            Some(Steering::Pause) => self.still = self.still.or(Some(at)),
+            Some(Steering::Resume) => {
+                if let Some(still) = self.still.take().filter(|_| live) {
+                    self.ahead = self.ahead + at.since(still);
                 }
+                return;
             }
+            Some(Steering::Factor(factor)) => self.factor = factor,
+            // there is no rate of streams
+            Some(Steering::Rate(_)) => return,
+            Some(Steering::Stop) => self.factor = 0.0,
         }
         if live {
             self.resize(at, out);
@@ -319,13 +302,8 @@ impl Users {
 
     /// Hears of a steer: ahead of its time, when it is due, or late.
     fn steered(&mut self, now: Time, steer: &Steer, out: &mut Outbox) {
-        let known = self.steers.iter().any(|known| known.number == steer.number);
-        if !steer.is_for(&self.spec.node) || known || self.steers.len() >= STEERS_MAX {
-            return;
-        }
-        let place = self.steers.partition_point(|known| (known.at, known.number) <= (steer.at, steer.number));
-        self.steers.insert(place.max(self.steered), steer.clone());
-        if self.stage == Stage::Running {
+        let is_new = steer.is_for(&self.spec.node) && self.steers.learn(steer.clone());
+        if is_new && self.stage == Stage::Running {
             self.advance(now, out);
         }
     }
@@ -349,7 +327,7 @@ impl Users {
                 self.spec.census.tell(self.traffic.crowd(), &self.asked, end, out);
             }
             self.stage = Stage::Stopped;
-            out.cancel_timer(TIMER);
+            self.alarm.set(None, out);
             self.tell(out);
             self.settle(out);
         }
@@ -368,7 +346,7 @@ impl Actor for Users {
     fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
         match event {
             Event::Timer { .. } => {
-                self.armed = None;
+                self.alarm.rang();
                 if self.stage == Stage::Running {
                     self.advance(now, out);
                 }

@@ -9,15 +9,14 @@ use std::sync::Arc;
 use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
 use rehearsal_core::recording::Recorded;
-use rehearsal_core::steer::{STEERS_MAX, Steer, Steering};
-use rehearsal_core::{Actor, Datagram, Event, MetricId, Outbox, Payload, Span, Time, TimerKey};
+use rehearsal_core::steer::{Steer, Steering, Steers};
+use rehearsal_core::{Actor, Datagram, Event, MetricId, Outbox, Payload, Span, Time};
 
 use super::Spec;
+use crate::alarm::Alarm;
 
 /// Packets in one event; the rest waits for the next, so that others have their turn.
 const BATCH: u32 = 256;
-/// The only timer.
-const TIMER: TimerKey = TimerKey(0);
 
 /// See the module.
 #[derive(Debug)]
@@ -34,9 +33,8 @@ pub(super) struct Player {
     position: Span,
     factor: f64,
     still: bool,
-    steers: Vec<Steer>,
-    steered: usize,
-    armed: Option<Time>,
+    steers: Steers,
+    alarm: Alarm,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +65,8 @@ impl Player {
             position: Span::ZERO,
             factor: 1.0,
             still: false,
-            steers: Vec::new(),
-            steered: 0,
-            armed: None,
+            steers: Steers::default(),
+            alarm: Alarm::default(),
         }
     }
 
@@ -128,7 +125,7 @@ impl Player {
 
     /// A steer before a packet that is due at the same time.
     fn next(&self) -> Option<Next> {
-        let steer = self.steers.get(self.steered).map(|steer| steer.at);
+        let steer = self.steers.next_at();
         let packet = self.packet().filter(|_| !self.still).map(|packet| {
             let period = self.spec.recording.period.as_nanos();
             let nanos = self.round.saturating_mul(period).saturating_add(packet.at.as_nanos());
@@ -170,13 +167,7 @@ impl Player {
         let next = self.next().map(|next| match next {
             Next::Steer(at) | Next::Packet(at) => at,
         });
-        if next != self.armed {
-            match next {
-                Some(at) => out.set_timer(TIMER, at),
-                None => out.cancel_timer(TIMER),
-            }
-            self.armed = next;
-        }
+        self.alarm.set(next, out);
     }
 
     fn send(&self, at: Time, out: &mut Outbox) {
@@ -192,21 +183,15 @@ impl Player {
 
     /// Hears of a steer: ahead of its time, when it is due, or late.
     fn steered(&mut self, now: Time, steer: &Steer, out: &mut Outbox) {
-        let known = self.steers.iter().any(|known| known.number == steer.number);
-        if !steer.is_for(&self.spec.node) || known || self.steers.len() >= STEERS_MAX {
-            return;
-        }
-        let place = self.steers.partition_point(|known| (known.at, known.number) <= (steer.at, steer.number));
-        self.steers.insert(place.max(self.steered), steer.clone());
-        if self.stage == Stage::Running {
+        let is_new = steer.is_for(&self.spec.node) && self.steers.learn(steer.clone());
+        if is_new && self.stage == Stage::Running {
             self.advance(now, out);
         }
     }
 
     /// A steer takes effect.
     fn act(&mut self, at: Time, out: &mut Outbox) {
-        let Some(step) = self.steers.get(self.steered).map(|steer| steer.step) else { return };
-        self.steered += 1;
+        let Some(Steer { step, .. }) = self.steers.take(at) else { return };
         self.position = self.at(at);
         self.anchor = self.anchor.max(at);
         match step {
@@ -226,7 +211,7 @@ impl Player {
     fn finish(&mut self, out: &mut Outbox) {
         if self.stage != Stage::Finished {
             self.stage = Stage::Finished;
-            out.cancel_timer(TIMER);
+            self.alarm.set(None, out);
             out.finish();
         }
     }
@@ -236,7 +221,7 @@ impl Actor for Player {
     fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
         match event {
             Event::Timer { .. } => {
-                self.armed = None;
+                self.alarm.rang();
                 if self.stage == Stage::Running {
                     self.advance(now, out);
                 }

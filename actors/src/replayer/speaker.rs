@@ -11,13 +11,13 @@ use rehearsal_core::dialogue::{Conversations, Direction, Half, Heard, Manners, S
 use rehearsal_core::kind::Targets;
 use rehearsal_core::life::{Rejoin, Word};
 use rehearsal_core::messages::StartAt;
-use rehearsal_core::steer::{STEERS_MAX, Steer, Steering};
-use rehearsal_core::{Actor, ActorId, Datagram, Event, Head, MetricId, Outbox, Payload, Span, Time, TimerKey, Wiring};
+use rehearsal_core::steer::{Steer, Steering, Steers};
+use rehearsal_core::{Actor, ActorId, Datagram, Event, Head, MetricId, Outbox, Payload, Span, Time, Wiring};
+
+use crate::alarm::Alarm;
 
 /// Packets in one event; the rest waits for the next, so that others have their turn.
 const BATCH: u32 = 256;
-/// The only timer.
-const TIMER: TimerKey = TimerKey(0);
 /// A timer that is later than this tells that nobody looked meanwhile. Assumed: far more than a timer's own fault.
 const STALL: Span = Span::from_millis(20);
 
@@ -110,9 +110,8 @@ pub(super) struct Speaker {
     /// When a pause began, and how long all before it were, ns.
     still: Option<Time>,
     paused: u64,
-    steers: Vec<Steer>,
-    steered: usize,
-    armed: Option<Time>,
+    steers: Steers,
+    alarm: Alarm,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,9 +142,8 @@ impl Speaker {
             told: [0; 2],
             still: None,
             paused: 0,
-            steers: Vec::new(),
-            steered: 0,
-            armed: None,
+            steers: Steers::default(),
+            alarm: Alarm::default(),
         }
     }
 
@@ -287,19 +285,13 @@ impl Speaker {
     }
 
     fn arm(&mut self, now: Time, out: &mut Outbox) {
-        let steer = self.steers.get(self.steered).map(|steer| steer.at);
+        let steer = self.steers.next_at();
         let begin = self.may_begin().map(|(at, _)| at.max(self.freed));
         let end = self.end().filter(|_| self.stage == Stage::Running);
         let own = [self.half.next(), begin, end].into_iter().flatten().min().map(|clock| self.time_of(clock));
         let own = own.map(|at| at.max(self.start).min(self.until)).filter(|_| self.speaks(now));
         let next = [steer, own].into_iter().flatten().min().filter(|_| self.stage != Stage::Stopped);
-        if next != self.armed {
-            match next {
-                Some(at) => out.set_timer(TIMER, at),
-                None => out.cancel_timer(TIMER),
-            }
-            self.armed = next;
-        }
+        self.alarm.set(next, out);
     }
 
     /// Something came in.
@@ -341,21 +333,15 @@ impl Speaker {
 
     /// Hears of a steer: ahead of its time, when it is due, or late.
     fn steered(&mut self, now: Time, steer: &Steer, out: &mut Outbox) {
-        let known = self.steers.iter().any(|known| known.number == steer.number);
-        if !steer.is_for(&self.scene.node) || known || self.steers.len() >= STEERS_MAX {
-            return;
-        }
-        let place = self.steers.partition_point(|known| (known.at, known.number) <= (steer.at, steer.number));
-        self.steers.insert(place.max(self.steered), steer.clone());
-        if self.stage != Stage::Waiting {
+        let is_new = steer.is_for(&self.scene.node) && self.steers.learn(steer.clone());
+        if is_new && self.stage != Stage::Waiting {
             self.advance(now, out);
         }
     }
 
     /// Steers take effect at their own times. There is no rate that could change: answers decide.
     fn steer(&mut self, now: Time, out: &mut Outbox) {
-        while let Some(steer) = self.steers.get(self.steered).filter(|steer| steer.at <= now).cloned() {
-            self.steered += 1;
+        while let Some(steer) = self.steers.take(now) {
             match (steer.step, self.still) {
                 (Steering::Pause, None) => self.still = Some(steer.at),
                 (Steering::Resume, Some(since)) => {
@@ -379,7 +365,7 @@ impl Speaker {
         let not_begun = self.half.talks().len() as u32 - self.half.begun();
         out.count(self.scene.counters.unfinished, u64::from(self.half.open()));
         out.count(self.scene.counters.not_begun, u64::from(not_begun));
-        out.cancel_timer(TIMER);
+        self.alarm.set(None, out);
         if !finished {
             out.finish();
         }
@@ -390,7 +376,7 @@ impl Actor for Speaker {
     fn handle(&mut self, now: Time, event: Event<'_>, out: &mut Outbox) {
         match event {
             Event::Timer { due, .. } => {
-                self.armed = None;
+                self.alarm.rang();
                 let late = now.since(due);
                 if late > STALL && self.still.is_none() {
                     self.half.stalled(late.as_nanos());

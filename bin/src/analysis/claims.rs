@@ -72,7 +72,7 @@ fn one(claim: &Claim, analysis: &Analysis) -> Judged {
 fn linear(receiver: &NodeRow) -> (Held, String) {
     let steady = match &receiver.steady {
         Related::Known(steady) => steady,
-        Related::Unknown { why } => return (Held::CannotBeTold, format!("without ramps {why}")),
+        Related::Unknown { why, .. } => return (Held::CannotBeTold, format!("without ramps {why}")),
     };
     let explained: Vec<f64> = steady.lines.iter().map(|line| line.r_squared).collect();
     let explained = explained.iter().sum::<f64>() / explained.len() as f64;
@@ -88,7 +88,7 @@ fn linear(receiver: &NodeRow) -> (Held, String) {
 fn strong(receiver: &NodeRow) -> (Held, String) {
     match &receiver.all {
         Related::Known(all) => related(all, "over all seconds"),
-        Related::Unknown { why } => (Held::CannotBeTold, why.clone()),
+        Related::Unknown { why, .. } => (Held::CannotBeTold, why.clone()),
     }
 }
 

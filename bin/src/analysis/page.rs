@@ -174,7 +174,7 @@ fn wire(page: &mut String, analysis: &Analysis) {
 }
 
 fn correlations(page: &mut String, analysis: &Analysis) {
-    if let Some(Related::Unknown { why }) = analysis.nodes.first().map(|row| &row.all)
+    if let Some(Related::Unknown { why, .. }) = analysis.nodes.first().map(|row| &row.all)
         && analysis.nodes.iter().all(|row| row.all.known().is_none())
     {
         let _ = writeln!(page, "<h3>CPU load against rate</h3><p>Cannot be told: {}.</p>", escape(why));
@@ -193,7 +193,7 @@ fn correlations(page: &mut String, analysis: &Analysis) {
                     drawn = Some(relation.pearson.interval);
                     relation_row(page, &row.node, which, relation);
                 }
-                Related::Unknown { why: text } => why = Some(format!("{}, {which}: {text}", row.node)),
+                Related::Unknown { why: text, .. } => why = Some(format!("{}, {which}: {text}", row.node)),
             }
         }
     }

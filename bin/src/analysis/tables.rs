@@ -53,6 +53,8 @@ pub enum Related {
     Known(Box<Relation>),
     /// It cannot.
     Unknown {
+        /// Seconds of all repetitions in which both are known.
+        n: usize,
         /// Why.
         why: String,
     },
@@ -223,14 +225,16 @@ fn largest(values: Vec<f64>) -> f64 {
 
 fn related(repetitions: &[Pairs], draw: &Bootstrap) -> Related {
     let shortest = repetitions.iter().map(|pairs| pairs.cpu.len()).min().unwrap_or(0);
-    if repetitions.iter().all(|pairs| pairs.cpu.is_empty()) {
-        return Related::Unknown { why: "the CPU load or the rate is not known in any second".to_owned() };
+    let n = repetitions.iter().map(|pairs| pairs.cpu.len()).sum();
+    let unknown = |why: String| Related::Unknown { n, why };
+    if n == 0 {
+        return unknown("the CPU load or the rate is not known in any second".to_owned());
     }
     if shortest < SECONDS_MIN {
-        return Related::Unknown { why: format!("{shortest} seconds are too few, at least {SECONDS_MIN} are needed") };
+        return unknown(format!("{shortest} seconds are too few, at least {SECONDS_MIN} are needed"));
     }
     relation(repetitions, draw)
-        .map_or_else(|why| Related::Unknown { why: why.to_string() }, |relation| Related::Known(Box::new(relation)))
+        .map_or_else(|why| unknown(why.to_string()), |relation| Related::Known(Box::new(relation)))
 }
 
 fn relation(repetitions: &[Pairs], draw: &Bootstrap) -> Result<Relation, StatsError> {

@@ -291,7 +291,7 @@ fn footnotes(text: &mut String, nodes: &[NodeRow]) {
     let mut whys = Vec::new();
     for (which, pick) in [("all", (|row| &row.all) as fn(&NodeRow) -> &Related), ("no ramps", |row| &row.steady)] {
         for row in nodes {
-            if let Related::Unknown { why } = pick(row) {
+            if let Related::Unknown { why, .. } = pick(row) {
                 whys.push((which, why, &row.node));
             }
         }

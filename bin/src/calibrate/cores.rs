@@ -59,8 +59,8 @@ pub struct Known {
 }
 
 impl Fitted {
-    /// Least squares of relative errors in which nothing is below 0, for each end. Rest is the smaller one of both ends, sleep their
-    /// mean, or what is known of them. `None` with fewer than two sizes at either end.
+    /// Least squares of relative errors in which nothing is below 0, for each end. Rest and sleep are the smaller ones of both ends, or
+    /// what is known of them: more would take from the other end's messages. `None` with fewer than two sizes at either end.
     pub fn of(rows: &[Row], known: Known) -> Option<Self> {
         // where a clock makes all of them due, that cannot be told from their sending
         let apart = rows.iter().any(|row| row.end == 0 && row.due < 0.5 * row.rate && row.cores.is_finite());
@@ -70,7 +70,7 @@ impl Fitted {
         let rest_cores = known.rest_cores.unwrap_or(sender.rest_cores.min(receiver.rest_cores));
         let known = Known { rest_cores: Some(rest_cores), ..known };
         let [sender, receiver] = both(known)?;
-        let sleep_ns = known.sleep_ns.unwrap_or(f64::midpoint(sender.sleep_ns, receiver.sleep_ns));
+        let sleep_ns = known.sleep_ns.unwrap_or(sender.sleep_ns.min(receiver.sleep_ns));
         let [sender, receiver] = both(Known { sleep_ns: Some(sleep_ns), ..known })?;
         let (ends, paused) = ([sender.whole, receiver.whole], [sender.paused, receiver.paused]);
         Some(Fitted { rest_cores, sleep_ns, due_ns: sender.due_ns, ends, paused })

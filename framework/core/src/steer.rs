@@ -88,6 +88,53 @@ impl Steer {
     }
 }
 
+/// The steers that one actor knows of, in the order of time; the first of them are done.
+#[derive(Clone, Debug, Default)]
+pub struct Steers {
+    all: Vec<Steer>,
+    done: usize,
+}
+
+impl Steers {
+    /// See [`learn`].
+    pub fn learn(&mut self, steer: Steer) -> bool {
+        learn(&mut self.all, steer, self.done)
+    }
+
+    /// When the next one takes effect.
+    pub fn next_at(&self) -> Option<Time> {
+        self.all.get(self.done).map(|steer| steer.at)
+    }
+
+    /// The next one, if it has taken effect by `now`: it is done.
+    pub fn take(&mut self, now: Time) -> Option<Steer> {
+        let steer = self.all.get(self.done).filter(|steer| steer.at <= now)?.clone();
+        self.done += 1;
+        Some(steer)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Steer] {
+        &self.all
+    }
+
+    /// Those that are done.
+    pub fn past(&self) -> &[Steer] {
+        &self.all[..self.done]
+    }
+}
+
+/// Takes a steer in among others in the order of time, unless it is known or there are [`STEERS_MAX`]; `passed` of them are history,
+/// and stay before it. Whether it was taken.
+pub fn learn(all: &mut Vec<Steer>, steer: Steer, passed: usize) -> bool {
+    if all.len() >= STEERS_MAX || all.iter().any(|known| known.number == steer.number) {
+        return false;
+    }
+    let place = all.partition_point(|known| (known.at, known.number) <= (steer.at, steer.number));
+    all.insert(place.max(passed), steer);
+    true
+}
+
 /// Whether `name` names the node instance: it is its name, or the name that all its instances share (`camera` of
 /// `camera-1`).
 pub fn is_for(name: &str, instance: &str) -> bool {

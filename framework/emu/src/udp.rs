@@ -154,6 +154,8 @@ pub(crate) struct Target {
     pub here: bool,
     /// Whether nobody does, because it is outside of the experiment.
     pub outside: bool,
+    /// Whether datagrams leave one by one: a queue of the kernel's that imposes a link takes a train for one packet.
+    pub singly: bool,
 }
 
 #[cfg(test)]

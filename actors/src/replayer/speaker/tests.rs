@@ -2,7 +2,7 @@
 
 use rehearsal_core::plan::{Carrier, LinkSpec};
 use rehearsal_core::recording::Side;
-use rehearsal_core::{Command, Times};
+use rehearsal_core::{Command, TimerKey, Times};
 
 use super::*;
 use crate::replayer::{InteractiveParams, Replayer, ReplayerParams};
@@ -63,7 +63,7 @@ fn wait(stage: &mut Stage, first: Wished) -> Wished {
             return next;
         }
         let due = next.wake.expect("it waits for something");
-        next = wished(stage.tell(due, Event::Timer { key: TIMER, due }));
+        next = wished(stage.tell(due, Event::Timer { key: TimerKey(0), due }));
     }
     panic!("it says nothing");
 }
@@ -111,7 +111,7 @@ fn who_is_not_answered_times_out_and_who_hears_nothing_ends_too() {
     let impatient = InteractiveParams { resend: 0, timeout: Span::from_millis(300), ..InteractiveParams::default() };
     let mut client = stage(Side::Client, impatient.clone());
     let first = begin(&mut client);
-    let wishes = first.wake.map(|due| client.tell(due, Event::Timer { key: TIMER, due })).expect("a deadline");
+    let wishes = first.wake.map(|due| client.tell(due, Event::Timer { key: TimerKey(0), due })).expect("a deadline");
     assert_eq!(client.counted(&wishes, "conversations.timed_out"), 1);
     assert_eq!(first.wake.map(ms), Some(1310), "10 ms to think, and 300 of patience");
     assert!(wished(wishes).done);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use rehearsal_core::dscp::Dscp;
-use rehearsal_core::plan::Carrier;
+use rehearsal_core::plan::{Carrier, Impose};
 use rehearsal_core::{ActorId, Datagram, Head, Payload, Span, SubjectId, Time};
 use rehearsal_models::path::Direction;
 use rehearsal_models::transport::Window;
@@ -149,7 +149,8 @@ impl State {
                 Carrier::Frames => By::Frames(owner.0),
                 _ => By::Broker(publishers.of(node, link, dscp)?),
             };
-            Some(Target { by, here: world.plan.nodes[receiver].local, outside: link.outside })
+            let (here, singly) = (world.plan.nodes[receiver].local, link.impose == Impose::Kernel);
+            Some(Target { by, here, outside: link.outside, singly })
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
-use rehearsal_core::steer::{Answer, Ask, STEERS_MAX, Steer};
+use rehearsal_core::steer::{Answer, Ask, Steer, learn};
 use rehearsal_core::subject::{HOST, PREFIX, Pattern};
 use rehearsal_core::{Body, Message};
 
@@ -33,10 +33,7 @@ enum Asker {
 impl Helm {
     /// A steer is said, ahead of its time or once more when it is due.
     pub(super) fn learn(&mut self, steer: Steer) {
-        if self.steers.len() < STEERS_MAX && !self.steers.iter().any(|known| known.number == steer.number) {
-            let place = self.steers.partition_point(|known| known.at <= steer.at);
-            self.steers.insert(place, steer);
-        }
+        learn(&mut self.steers, steer, 0);
     }
 }
 

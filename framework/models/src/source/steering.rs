@@ -3,7 +3,7 @@
 
 use rehearsal_core::flow::FlowSet;
 use rehearsal_core::life::Rejoin;
-use rehearsal_core::steer::{STEERS_MAX, Steer, Steering};
+use rehearsal_core::steer::{Steer, Steering, learn};
 use rehearsal_core::{Outbox, Time, TimerKey};
 
 use super::spec::SourceSpec;
@@ -17,14 +17,8 @@ pub(super) struct Steers(Option<Box<Vec<Steer>>>);
 
 impl Steers {
     /// Takes a steer in, unless it is known; `passed` of them are history, and stay before it.
-    fn learn(&mut self, steer: Steer, passed: usize) -> bool {
-        let all = self.0.get_or_insert_default();
-        if all.len() >= STEERS_MAX || all.iter().any(|known| known.number == steer.number) {
-            return false;
-        }
-        let place = all.partition_point(|known| (known.at, known.number) <= (steer.at, steer.number));
-        all.insert(place.max(passed), steer);
-        true
+    fn learn(&mut self, steer: Steer, passed: usize) {
+        learn(self.0.get_or_insert_default(), steer, passed);
     }
 
     fn get(&self, index: u16) -> Option<&Steer> {

@@ -3,7 +3,7 @@
 
 use rehearsal_core::message::Header;
 use rehearsal_core::messages::{LifeEvent, NodeDone, StartAt, StopRun};
-use rehearsal_core::steer::Steer;
+use rehearsal_core::steer::{Steer, learn};
 use rehearsal_core::subject::HOST;
 use rehearsal_core::{Body, Message, Span, SubjectId};
 
@@ -88,10 +88,8 @@ impl World {
         }
         if kind.is_none_or(|kind| kind == Steer::KIND)
             && let Ok(steer) = body.get::<Steer>()
-            && !self.steers.iter().any(|known| known.number == steer.number)
         {
-            let place = self.steers.partition_point(|known| known.at <= steer.at);
-            self.steers.insert(place, steer.into_owned());
+            learn(&mut self.steers, steer.into_owned(), 0);
         }
     }
 

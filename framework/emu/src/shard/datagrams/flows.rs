@@ -124,7 +124,11 @@ impl State {
         let mut due = [(0, Time::ZERO); BATCH];
         let mut left = BATCH;
         while left > 0 {
-            let room = if target.is_some() { self.udp.train(wire).min(left) } else { left };
+            let room = match target {
+                Some((_, target)) if target.singly => 1,
+                Some(_) => self.udp.train(wire).min(left),
+                None => left,
+            };
             let flow = &mut self.flows[row];
             let (taken, skipped) = flow.due(now, &mut due[..room]);
             self.books[flow.row].ledger.tally.skipped += skipped;

@@ -23,7 +23,7 @@ impl State {
         let payload = datagram.payload;
         let wire = (payload.bytes as usize).clamp(HEADER_BYTES, DATAGRAM_BYTES_MAX);
         // who listens on the loopback sees a train as one packet: speech is to be known as speech
-        let alone = self.speech(payload).is_some();
+        let alone = target.singly || self.speech(payload).is_some();
         let elsewhere = !target.here;
         let one = Leaving { row, member, who, datagram, to, wire, alone, elsewhere, sent };
         match self.udp.outlet(Way { origin, to, dscp, sort: Reach::Receivers }) {
